@@ -64,7 +64,7 @@ void rbt_table_free(rbt_table *table);
 RBT_MUST_USE rbt_status rbt_table_reset(rbt_table *table);
 
 /* What one worker has of one table. */
-struct rbt_portion {
+struct rbt_worker_table {
     rbt_table *table;
     struct rbt_rowcache *process; /* the table's cache that the worker's process shares */
     struct rbt_buffer buffer;     /* own updates that the shards have not made visible */
@@ -100,15 +100,15 @@ struct rbt_worker {
     uint32_t shard_first;       /* the worker turns to this shard first, then to those after it */
     atomic_int_least64_t clock; /* written by the worker; relaxed */
     atomic_bool has_left;
-    bool must_repeat;              /* rbt_clock() failed after some shards had the message */
-    bool has_waited;               /* during the fetch under way */
-    struct rbt_portion *resend;    /* its unsent updates have reached some shards only, or NULL */
-    bool must_resend_all;          /* those of all tables have */
-    bool is_early;                 /* what is sent now goes before the clock ends */
-    uint64_t sequence;             /* of the next message to the shards; from 1 */
-    struct rbt_portion **portions; /* by table id; made on first use */
-    uint32_t portion_count;        /* one past the highest table id used */
-    struct rbt_batch *batches;     /* for messages; batch_max of them */
+    bool must_repeat;                /* rbt_clock() failed after some shards had the message */
+    bool has_waited;                 /* during the fetch under way */
+    struct rbt_worker_table *resend; /* its unsent updates have reached some shards only, or NULL */
+    bool must_resend_all;            /* those of all tables have */
+    bool is_early;                   /* what is sent now goes before the clock ends */
+    uint64_t sequence;               /* of the next message to the shards; from 1 */
+    struct rbt_worker_table **locals; /* by table id; made on first use */
+    uint32_t table_count;             /* one past the highest table id used */
+    struct rbt_batch *batches;        /* for messages; batch_max of them */
     size_t batch_max;
     struct rbt_task_list tasks;
     struct rbt_ticket_work *work; /* what each open ticket is to do, RBT_TASK_OPEN_MAX */
@@ -164,11 +164,11 @@ static inline int64_t rbt_client_clock(const rbt_worker *worker)
     return atomic_load_explicit(&worker->clock, memory_order_relaxed);
 }
 
-/* The worker's portion of the table, made on first use. */
-RBT_MUST_USE rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table,
-                                           struct rbt_portion **portion);
+/* The worker's side of the table, made on first use. */
+RBT_MUST_USE rbt_status rbt_worker_table_of(rbt_worker *worker, rbt_table *table,
+                                            struct rbt_worker_table **local);
 
-void rbt_worker_free_portion(struct rbt_portion *portion);
+void rbt_worker_free_table(struct rbt_worker_table *local);
 
 /* Forgets what is pending: the worker has failed. */
 void rbt_worker_abandon(rbt_worker *worker);
@@ -198,7 +198,7 @@ RBT_MUST_USE rbt_status rbt_worker_check_staleness(int64_t staleness);
 
 /* Sends the table's updates to the shards now, without ending the clock. If that fails half-way, it
  * is done again before the next message, which then fails if it cannot be done. */
-void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion);
+void rbt_worker_send(rbt_worker *worker, struct rbt_worker_table *local);
 RBT_MUST_USE rbt_status rbt_worker_resend(rbt_worker *worker);
 
 /* The same with those of all tables, in one message to each shard. */
@@ -208,16 +208,16 @@ void rbt_worker_send_early(rbt_worker *worker);
 void rbt_worker_count_reply(rbt_worker *worker, const struct rbt_driver_reply *reply);
 
 /* Turns rows updated one at a time into an update in the buffer. */
-RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion);
+RBT_MUST_USE rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_worker_table *local);
 
-/* Locks and unlocks what the portion shares with other workers, if anything. */
-void rbt_worker_lock(const struct rbt_portion *portion);
-void rbt_worker_unlock(const struct rbt_portion *portion);
+/* Locks and unlocks what the worker's table shares with other workers, if anything. */
+void rbt_worker_lock(const struct rbt_worker_table *local);
+void rbt_worker_unlock(const struct rbt_worker_table *local);
 
 /* Adds to the target's rows that `shard` owns the updates that the table's overlay asks for and
  * that a copy with these `applied` sequences lacks. applied[0] is the worker's own, or with overlay
  * PROCESS there is one per worker. */
-RBT_MUST_USE rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion,
+RBT_MUST_USE rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_worker_table *local,
                                            uint32_t shard, const uint64_t *applied,
                                            const struct rbt_buffer_target *target);
 
@@ -242,27 +242,28 @@ struct rbt_fetch {
 
 /* Pulls rows from all their shards, without an overlay; leaves the calls, with what each shard has
  * applied, in the worker. `age` is how fresh the oldest rows are. */
-RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
+RBT_MUST_USE rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_worker_table *local,
                                         const struct rbt_fetch *fetch, struct rbt_age *age);
 
 /* Says that this will be fetched soon. */
-void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want);
+void rbt_worker_ask(rbt_worker *worker, struct rbt_worker_table *local,
+                    const struct rbt_want *want);
 
 /* The calls of such a read, in the worker, to be changed and made by the caller; how many. */
-size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_portion *portion,
+size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_worker_table *local,
                              const struct rbt_want *want);
 
 /* After a pull with the sequences of the process's workers, and with the table's mutex held:
  * whether the rows contain all that any of them has dropped from its buffer. */
-bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion);
+bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_worker_table *local);
 
 /* Pulls rows and lays the overlay on top. */
-RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
+RBT_MUST_USE rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_worker_table *local,
                                          const struct rbt_want *want, struct rbt_age *age);
 
 /* Which stamps an update names, by shard, that was computed from a copy with these, or with none
  * (NULL). The table has a rule. */
-void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held,
+void rbt_worker_list_bases(const struct rbt_worker_table *local, const uint64_t *held,
                            uint64_t *bases);
 
 /* Does what tickets can do without waiting. */

@@ -35,7 +35,7 @@ static const rbt_time answer_pause = 100 * 1000; /* ns: the same if an answer is
 
 static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
 {
-    return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
+    return rbt_placement_shard(m->set->local->table->placement, m->set->keys->keys[row]);
 }
 
 /* Whether the row has changes that have not become an update. */
@@ -68,7 +68,7 @@ static void queue_touched(struct rbt_managed *m, size_t room)
     const size_t limit = rbt_touched_looks(room);
     const bool is_enough = changed_count(m) <= room;
     const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const uint32_t width = table->spec.width;
     const float *deltas = (const float *)set->deltas;
     const float *values = (const float *)(set->base != NULL ? set->base : set->values);
@@ -97,14 +97,14 @@ static uint64_t base_of(const struct rbt_managed *m, uint32_t row, uint32_t shar
 {
     const rbt_set *set = m->set;
     const uint64_t held = m->stamps[row] != RBT_STAMP_NONE ? m->stamps[row] : set->stamps[shard];
-    return rbt_stamps_base(set->portion->stamps, shard, held);
+    return rbt_stamps_base(set->local->stamps, shard, held);
 }
 
 /* Puts a row that has come into the set. */
 static void put_row(const struct rbt_managed *m, size_t row)
 {
     const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const size_t at = row * table->row_size;
     memcpy(set->values + at, m->kept + at, table->row_size);
     if (set->base != NULL) {
@@ -123,13 +123,13 @@ static void stamp_row(struct rbt_managed *m, uint32_t shard, uint32_t row, uint6
     if (m->stamps[row] == RBT_STAMP_NONE) {
         m->fresh[m->fresh_count++] = row;
     }
-    rbt_stamps_replace(m->set->portion->stamps, shard, &m->stamps[row], stamp);
+    rbt_stamps_replace(m->set->local->stamps, shard, &m->stamps[row], stamp);
 }
 
 /* After their updates have been made: the rows' deltas are part of the copy, and gone. */
 static void settle_row(const rbt_set *set, uint32_t row)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     char *delta = set->deltas + (size_t)row * table->row_size;
     if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
         rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size, delta,
@@ -144,27 +144,27 @@ static void settle_row(const rbt_set *set, uint32_t row)
 static rbt_status emit(struct rbt_managed *m, size_t count)
 {
     rbt_set *set = m->set;
-    struct rbt_portion *portion = set->portion;
+    struct rbt_worker_table *local = set->local;
     for (size_t i = 0; i < count; i++) {
         const uint32_t row = m->chosen[i];
         const uint64_t key = set->keys->keys[row];
-        const uint32_t shard = rbt_placement_shard(portion->table->placement, key);
-        const uint64_t stamp = portion->stamps == NULL ? 0 : base_of(m, row, shard);
+        const uint32_t shard = rbt_placement_shard(local->table->placement, key);
+        const uint64_t stamp = local->stamps == NULL ? 0 : base_of(m, row, shard);
         m->tagged[i] = (struct rbt_tagged){.key = key, .stamp = stamp, .shard = shard, .row = row};
     }
     struct rbt_tagged_rows rows = {
         .list = m->tagged, .count = count, .values = set->deltas, .keys = m->keys};
-    const bool is_current = set->push_seen == portion->push_count;
-    const bool is_filtered = portion->filtering != NULL && count > 0;
+    const bool is_current = set->push_seen == local->push_count;
+    const bool is_filtered = local->filtering != NULL && count > 0;
     struct rbt_filter_code code = {0};
-    rbt_worker_lock(portion);
+    rbt_worker_lock(local);
     rbt_status st = is_filtered ? rbt_managed_filter(m, count, &code) : RBT_OK;
     if (is_filtered) {
-        rows.values = (const char *)portion->filtering->values;
+        rows.values = (const char *)local->filtering->values;
         rows.code = &code;
     }
-    st = st != RBT_OK ? st : rbt_worker_append_tagged(set->worker, portion, &rows);
-    rbt_worker_unlock(portion);
+    st = st != RBT_OK ? st : rbt_worker_append_tagged(set->worker, local, &rows);
+    rbt_worker_unlock(local);
     for (size_t i = 0; st != RBT_OK && i < count; i++) {
         rbt_set_touch(set, m->chosen[i]); /* they still have to go */
     }
@@ -181,22 +181,22 @@ static rbt_status emit(struct rbt_managed *m, size_t count)
         if (m->aside[row] != RBT_STAMP_NONE) {
             const uint32_t shard = shard_of(m, row);
             stamp_row(m, shard, row, m->aside[row]);
-            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
+            rbt_stamps_replace(local->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
             if (!set->is_asked) { /* else see rbt_managed_pulled() */
                 put_row(m, row);
             }
         }
     }
     set->turn += is_filtered;
-    portion->push_count++;
-    set->push_seen = is_current ? portion->push_count : set->push_seen;
+    local->push_count++;
+    set->push_seen = is_current ? local->push_count : set->push_seen;
     return RBT_OK;
 }
 
 /* Takes rows from the queue, no more than there is room for, and puts them in order. */
 static size_t choose(struct rbt_managed *m, size_t room)
 {
-    const bool is_sweep = m->set->portion->table->priority.is_sweep;
+    const bool is_sweep = m->set->local->table->priority.is_sweep;
     size_t count = 0;
     while (count < room) {
         const uint32_t row = is_sweep ? rbt_managed_sweep(m, count) : rbt_queue_take(m->queue);
@@ -220,7 +220,7 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
     size_t count = 0;
     managed->is_release =
         set->rest != NULL &&
-        (set->is_released || rbt_filtering_is_release(set->portion->filtering, managed->pushes));
+        (set->is_released || rbt_filtering_is_release(set->local->filtering, managed->pushes));
     managed->pushes++;
     for (uint32_t row = 0; row < managed->row_count; row++) {
         if (is_changed(managed, row) ||
@@ -238,7 +238,7 @@ rbt_status rbt_managed_push(struct rbt_managed *managed)
 /* Makes updates of the most important rows of one set; returns about how many bytes they take. */
 static rbt_status emit_best(struct rbt_managed *m, size_t bytes, size_t *taken)
 {
-    const size_t row_bytes = m->set->portion->table->row_size + KEY_BYTES;
+    const size_t row_bytes = m->set->local->table->row_size + KEY_BYTES;
     queue_touched(m, bytes / row_bytes);
     const size_t count = choose(m, bytes / row_bytes);
     const rbt_status st = count == 0 ? RBT_OK : emit(m, count);
@@ -292,7 +292,7 @@ static void note_received(rbt_worker *worker, rbt_time now, size_t bytes, rbt_co
  * ones have come, but have not gone. */
 static size_t waiting_bytes(const struct rbt_managed *m)
 {
-    const rbt_table *table = m->set->portion->table;
+    const rbt_table *table = m->set->local->table;
     const size_t rows = table->priority.is_sweep ? m->row_count : changed_count(m);
     return rows * (table->row_size + KEY_BYTES);
 }
@@ -300,10 +300,10 @@ static size_t waiting_bytes(const struct rbt_managed *m)
 static size_t unsent_bytes(const struct rbt_managed *m)
 {
     size_t rows = 0;
-    for (const struct rbt_update *u = m->set->portion->buffer.unsent; u != NULL; u = u->next) {
+    for (const struct rbt_update *u = m->set->local->buffer.unsent; u != NULL; u = u->next) {
         rows += u->keys->count;
     }
-    return rows * (m->set->portion->table->row_size + KEY_BYTES);
+    return rows * (m->set->local->table->row_size + KEY_BYTES);
 }
 
 static size_t minus(size_t a, size_t b)
@@ -367,7 +367,7 @@ static size_t prepare_ask(struct rbt_managed *m, size_t bytes)
     rbt_set *set = m->set;
     rbt_worker *worker = set->worker;
     struct rbt_early_read *read = &m->read;
-    const size_t row_bytes = set->portion->table->row_size + KEY_BYTES;
+    const size_t row_bytes = set->local->table->row_size + KEY_BYTES;
     const size_t count = rbt_set_list_calls(set);
     if (count == 0) {
         return 0;
@@ -414,11 +414,11 @@ static rbt_status take(rbt_worker *worker, struct rbt_driver_call *call, bool *i
 /* Whether what the shard has answered is no newer than what the set has. */
 static bool is_old(const rbt_set *set, const struct rbt_early_read *read)
 {
-    if (set->portion->table->options.overlay != RBT_OVERLAY_NONE &&
-        read->applied < set->portion->buffer.dropped) {
+    if (set->local->table->options.overlay != RBT_OVERLAY_NONE &&
+        read->applied < set->local->buffer.dropped) {
         return true; /* own updates would vanish */
     }
-    if (set->portion->stamps == NULL) {
+    if (set->local->stamps == NULL) {
         return read->is_overtaken;
     }
     const uint64_t held = set->stamps[read->call.shard]; /* early rows are older than this */
@@ -429,43 +429,43 @@ static bool is_old(const rbt_set *set, const struct rbt_early_read *read)
 static rbt_status integrate(struct rbt_managed *m, struct rbt_early_read *read)
 {
     rbt_set *set = m->set;
-    struct rbt_portion *portion = set->portion;
+    struct rbt_worker_table *local = set->local;
     const struct rbt_shard_early *early = &read->early;
     const uint32_t shard = read->call.shard;
     if (early->count == 0 || is_old(set, read)) {
         return RBT_OK;
     }
     rbt_status st = RBT_OK;
-    if (portion->stamps != NULL) {
-        st = rbt_stamps_reserve(portion->stamps, shard);
+    if (local->stamps != NULL) {
+        st = rbt_stamps_reserve(local->stamps, shard);
     }
-    st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, early->keys, early->count);
+    st = st != RBT_OK ? st : rbt_keylist_assign(local->list, early->keys, early->count);
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_buffer_target target = {.keys = portion->list, .values = read->values};
-    rbt_worker_lock(portion);
-    st = rbt_worker_overlay(set->worker, portion, shard, &read->applied, &target);
-    rbt_worker_unlock(portion);
+    const struct rbt_buffer_target target = {.keys = local->list, .values = read->values};
+    rbt_worker_lock(local);
+    st = rbt_worker_overlay(set->worker, local, shard, &read->applied, &target);
+    rbt_worker_unlock(local);
     for (uint32_t i = 0; st == RBT_OK && i < early->count; i++) {
         const size_t row = rbt_keys_find(set->keys->keys, set->keys->count, early->keys[i]);
         if (row == SIZE_MAX) {
             return rbt_fail(RBT_E_PROTOCOL, "a shard has sent a row that was not asked for");
         }
         m->receipts[row]++;
-        memcpy(m->kept + row * portion->table->row_size,
-               read->values + i * portion->table->row_size, portion->table->row_size);
-        if (portion->stamps != NULL && is_changed(m, (uint32_t)row)) {
-            rbt_stamps_replace(portion->stamps, shard, &m->aside[row], read->answer_stamp);
+        memcpy(m->kept + row * local->table->row_size, read->values + i * local->table->row_size,
+               local->table->row_size);
+        if (local->stamps != NULL && is_changed(m, (uint32_t)row)) {
+            rbt_stamps_replace(local->stamps, shard, &m->aside[row], read->answer_stamp);
             continue;
         }
         put_row(m, row);
-        if (portion->stamps != NULL) {
+        if (local->stamps != NULL) {
             stamp_row(m, shard, (uint32_t)row, read->answer_stamp);
         }
     }
-    if (st == RBT_OK && portion->stamps != NULL) {
-        rbt_stamps_note(portion->stamps, shard, read->answer_stamp);
+    if (st == RBT_OK && local->stamps != NULL) {
+        rbt_stamps_note(local->stamps, shard, read->answer_stamp);
     }
     return st;
 }
@@ -496,7 +496,7 @@ static rbt_status take_best(struct rbt_managed *m, struct rbt_early_read *read, 
     st = integrate(m, read);
     read->is_asked = false;
     rbt_client_count(&worker->stats->early_received, rows);
-    const size_t bytes = rows * (m->set->portion->table->row_size + KEY_BYTES);
+    const size_t bytes = rows * (m->set->local->table->row_size + KEY_BYTES);
     pace(worker, now, bytes);
     if (driver->ops->ask_early != NULL && !driver->counts_bytes) {
         rbt_client_count_received(worker->stats, RBT_TRAFFIC_EARLY, bytes);
@@ -564,7 +564,7 @@ static void drop_aside(struct rbt_managed *m)
             stamp_row(m, shard, row, m->aside[row]);
         }
         if (is_old || m->stamps[row] != RBT_STAMP_NONE) {
-            rbt_stamps_replace(set->portion->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
+            rbt_stamps_replace(set->local->stamps, shard, &m->aside[row], RBT_STAMP_NONE);
         }
     }
 }
@@ -573,7 +573,7 @@ static void drop_aside(struct rbt_managed *m)
 void rbt_managed_pulled(struct rbt_managed *m)
 {
     const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     size_t kept = 0;
     m->read.is_overtaken = true;
     drop_aside(m);
@@ -587,7 +587,7 @@ void rbt_managed_pulled(struct rbt_managed *m)
                    table->row_size);
             m->fresh[kept++] = row;
         } else {
-            rbt_stamps_replace(set->portion->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
+            rbt_stamps_replace(set->local->stamps, shard, &m->stamps[row], RBT_STAMP_NONE);
         }
     }
     m->fresh_count = kept;

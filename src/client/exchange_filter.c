@@ -12,7 +12,7 @@
 rbt_status rbt_managed_filter(struct rbt_managed *m, size_t count, struct rbt_filter_code *code)
 {
     const rbt_set *set = m->set;
-    struct rbt_filtering *filtering = set->portion->filtering;
+    struct rbt_filtering *filtering = set->local->filtering;
     const size_t width = filtering->width;
     const float *copy = (const float *)(set->base != NULL ? set->base : set->values);
     rbt_status st = rbt_filtering_fit(filtering, count * width);
@@ -47,8 +47,8 @@ rbt_status rbt_managed_filter(struct rbt_managed *m, size_t count, struct rbt_fi
 void rbt_managed_settle(const struct rbt_managed *m, uint32_t row, size_t i)
 {
     const rbt_set *set = m->set;
-    const rbt_table *table = set->portion->table;
-    const struct rbt_filtering *filtering = set->portion->filtering;
+    const rbt_table *table = set->local->table;
+    const struct rbt_filtering *filtering = set->local->filtering;
     if (set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE) {
         rbt_merge_apply(table->kind, set->base + (size_t)row * table->row_size,
                         filtering->values + i * filtering->width, filtering->width);

@@ -19,7 +19,7 @@ static void *room_for(size_t count, size_t size, bool *has_failed)
 
 static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const size_t rows = set->keys->count;
     const size_t row_bytes = table->row_size + KEY_BYTES;
     const size_t room = set->worker->out.options.message_max / row_bytes + 1;
@@ -54,7 +54,7 @@ static rbt_status make_managed(rbt_set *set, struct rbt_managed *m)
 rbt_status rbt_set_manage(rbt_set *set)
 {
     rbt_worker *worker = set->worker;
-    if (!set->portion->table->is_managed || set->is_in_place || set->managed != NULL) {
+    if (!set->local->table->is_managed || set->is_in_place || set->managed != NULL) {
         return RBT_OK;
     }
     struct rbt_managed *managed = rbt_calloc(1, sizeof *managed);
@@ -74,13 +74,13 @@ rbt_status rbt_set_manage(rbt_set *set)
 
 static uint32_t shard_of(const struct rbt_managed *m, uint32_t row)
 {
-    return rbt_placement_shard(m->set->portion->table->placement, m->set->keys->keys[row]);
+    return rbt_placement_shard(m->set->local->table->placement, m->set->keys->keys[row]);
 }
 
 /* Rows do not hold stamps of their own any more. */
 static void let_go(struct rbt_managed *m)
 {
-    struct rbt_stamps *stamps = m->set->portion->stamps;
+    struct rbt_stamps *stamps = m->set->local->stamps;
     for (size_t i = 0; i < m->fresh_count; i++) {
         const uint32_t row = m->fresh[i];
         rbt_stamps_replace(stamps, shard_of(m, row), &m->stamps[row], RBT_STAMP_NONE);

@@ -206,16 +206,15 @@ static rbt_status pull_while_aside(rbt_worker *worker, void *argument)
     assert_ok(rbt_set_pull(set));
     struct rbt_managed *m = set->managed;
     const uint32_t row = 3;
-    const uint32_t shard =
-        rbt_placement_shard(set->portion->table->placement, set->keys->keys[row]);
-    assert_ok(rbt_stamps_reserve(set->portion->stamps, shard));
-    rbt_stamps_replace(set->portion->stamps, shard, &m->aside[row], set->stamps[shard]);
+    const uint32_t shard = rbt_placement_shard(set->local->table->placement, set->keys->keys[row]);
+    assert_ok(rbt_stamps_reserve(set->local->stamps, shard));
+    rbt_stamps_replace(set->local->stamps, shard, &m->aside[row], set->stamps[shard]);
     ((float *)m->kept)[row * WIDTH] = 99;
     const uint64_t other = set->keys->keys[row];
     const float gradient[WIDTH] = {1, 1, 1, 1};
     const struct rbt_rows rows = {
         .keys = (uint64_t *)&other, .values = (float *)gradient, .count = 1};
-    assert_ok(rbt_push(worker, set->portion->table, &rows));
+    assert_ok(rbt_push(worker, set->local->table, &rows));
     assert_ok(rbt_clock(worker));
     assert_ok(rbt_set_pull_within(set, 0));
     const float *values = rbt_set_values(set);

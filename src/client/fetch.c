@@ -39,11 +39,11 @@ static rbt_status overlay_open(const struct rbt_rowcache *rows, uint32_t shard,
     return st;
 }
 
-rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, uint32_t shard,
+rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_worker_table *local, uint32_t shard,
                               const uint64_t *applied, const struct rbt_buffer_target *target)
 {
     const rbt_job *job = worker->job;
-    switch (portion->table->options.overlay) {
+    switch (local->table->options.overlay) {
     case RBT_OVERLAY_NONE:
     case RBT_OVERLAY_REPLICA:
         return RBT_OK;
@@ -51,8 +51,8 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
         if (RBT_MUTANT(NO_OVERLAY)) {
             return RBT_OK;
         }
-        const rbt_status st = rbt_buffer_overlay(&portion->buffer, shard, applied[0], target);
-        return st != RBT_OK ? st : overlay_open(&portion->rows, shard, target);
+        const rbt_status st = rbt_buffer_overlay(&local->buffer, shard, applied[0], target);
+        return st != RBT_OK ? st : overlay_open(&local->rows, shard, target);
     }
     case RBT_OVERLAY_PROCESS:
         break;
@@ -60,7 +60,7 @@ rbt_status rbt_worker_overlay(rbt_worker *worker, struct rbt_portion *portion, u
     rbt_status st = RBT_OK;
     for (uint32_t i = 0; st == RBT_OK && i < worker->process_size; i++) {
         const rbt_worker *colleague = &job->workers[worker->process_first + i];
-        struct rbt_portion *other = colleague->portions[portion->table->spec.number];
+        struct rbt_worker_table *other = colleague->locals[local->table->spec.number];
         if (other != NULL) {
             st = rbt_buffer_overlay(&other->buffer, shard, applied[i], target);
             st = st != RBT_OK ? st : overlay_open(&other->rows, shard, target);
@@ -88,26 +88,27 @@ static void take_elements(void *context, const uint32_t *index, const void *valu
 
 /* For each worker of the process, what has been dropped from its buffer. It is not laid on top any
  * more: rows that lack it, because they were sent before, are of no use. */
-static void list_dropped(const rbt_worker *worker, const struct rbt_portion *portion,
+static void list_dropped(const rbt_worker *worker, const struct rbt_worker_table *local,
                          uint64_t *least)
 {
-    const rbt_overlay overlay = portion->table->options.overlay;
-    rbt_worker_lock(portion);
+    const rbt_overlay overlay = local->table->options.overlay;
+    rbt_worker_lock(local);
     for (uint32_t i = 0; i < worker->process_size; i++) {
         const rbt_worker *other = &worker->job->workers[worker->process_first + i];
         const bool is_laid =
             overlay == RBT_OVERLAY_PROCESS || (overlay == RBT_OVERLAY_OWN && other == worker);
-        const struct rbt_portion *dropping =
-            is_laid ? other->portions[portion->table->spec.number] : NULL;
+        const struct rbt_worker_table *dropping =
+            is_laid ? other->locals[local->table->spec.number] : NULL;
         least[i] = dropping == NULL ? 0 : dropping->buffer.dropped;
     }
-    rbt_worker_unlock(portion);
+    rbt_worker_unlock(local);
 }
 
-void rbt_worker_list_bases(const struct rbt_portion *portion, const uint64_t *held, uint64_t *bases)
+void rbt_worker_list_bases(const struct rbt_worker_table *local, const uint64_t *held,
+                           uint64_t *bases)
 {
-    for (uint32_t i = 0; i < portion->stamps->shard_count; i++) {
-        bases[i] = rbt_stamps_base(portion->stamps, i, held == NULL ? RBT_STAMP_NONE : held[i]);
+    for (uint32_t i = 0; i < local->stamps->shard_count; i++) {
+        bases[i] = rbt_stamps_base(local->stamps, i, held == NULL ? RBT_STAMP_NONE : held[i]);
     }
 }
 
@@ -121,14 +122,14 @@ static bool can_update(const rbt_worker *worker)
 /* Completes a call to a shard that has a rule for the table: says which reads may be named that are
  * older than this one. The copy that the answer replaces is none of them, unless it is still in use
  * when the shard makes the answer. */
-static void say_base(const rbt_worker *worker, const struct rbt_portion *portion,
+static void say_base(const rbt_worker *worker, const struct rbt_worker_table *local,
                      const struct rbt_fetch *fetch, struct rbt_driver_call *call)
 {
     const uint32_t shard = call->shard;
     const bool replaces = fetch->want->stamps != NULL && !fetch->is_ahead;
-    const uint64_t unsent = rbt_buffer_least(&portion->buffer, shard);
-    const uint64_t newest = portion->stamps->shards[shard].newest;
-    uint64_t least = rbt_stamps_least(portion->stamps, shard,
+    const uint64_t unsent = rbt_buffer_least(&local->buffer, shard);
+    const uint64_t newest = local->stamps->shards[shard].newest;
+    uint64_t least = rbt_stamps_least(local->stamps, shard,
                                       replaces ? fetch->want->stamps[shard] : RBT_STAMP_NONE);
     least = unsent < least ? unsent : least;
     least = fetch->is_ahead && newest < least ? newest : least;
@@ -139,17 +140,17 @@ static void say_base(const rbt_worker *worker, const struct rbt_portion *portion
 }
 
 /* Makes room for what the calls will say of a table with a rule. */
-static rbt_status fit_stamps(rbt_worker *worker, const struct rbt_portion *portion)
+static rbt_status fit_stamps(rbt_worker *worker, const struct rbt_worker_table *local)
 {
     rbt_status st = RBT_OK;
     for (size_t i = 0; st == RBT_OK && i < worker->call_count; i++) {
-        st = rbt_stamps_reserve(portion->stamps, worker->calls[i].shard);
+        st = rbt_stamps_reserve(local->stamps, worker->calls[i].shard);
     }
     return st;
 }
 
 /* Notes what the calls have said; whoever wanted the rows holds it from now on. */
-static void take_stamps(const rbt_worker *worker, const struct rbt_portion *portion,
+static void take_stamps(const rbt_worker *worker, const struct rbt_worker_table *local,
                         const struct rbt_want *want)
 {
     for (size_t i = 0; i < worker->call_count; i++) {
@@ -157,28 +158,28 @@ static void take_stamps(const rbt_worker *worker, const struct rbt_portion *port
         if (!call->event.is_base) {
             continue;
         }
-        rbt_stamps_note(portion->stamps, call->shard, worker->stamps[i]);
+        rbt_stamps_note(local->stamps, call->shard, worker->stamps[i]);
         if (want->stamps != NULL) {
-            rbt_stamps_replace(portion->stamps, call->shard, &want->stamps[call->shard],
+            rbt_stamps_replace(local->stamps, call->shard, &want->stamps[call->shard],
                                worker->stamps[i]);
         }
     }
 }
 
 /* One call for each shard that owns rows of the target. */
-static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
+static size_t make_calls(rbt_worker *worker, const struct rbt_worker_table *local,
                          const struct rbt_fetch *fetch, struct sparse_sink *sink)
 {
-    const rbt_table *table = portion->table;
+    const rbt_table *table = local->table;
     const struct rbt_want *want = fetch->want;
     rbt_driver *driver = worker->job->driver;
     const uint32_t workers = fetch->is_process ? worker->process_size : 1;
     uint64_t *least = worker->applied + (size_t)worker->job->shard_count * workers;
     RBT_ASSERT((worker->job->shard_count + 1) * (size_t)workers <= worker->applied_max);
     if (fetch->is_process) {
-        list_dropped(worker, portion, least);
+        list_dropped(worker, local, least);
     } else {
-        least[0] = table->options.overlay == RBT_OVERLAY_OWN ? portion->buffer.dropped : 0;
+        least[0] = table->options.overlay == RBT_OVERLAY_OWN ? local->buffer.dropped : 0;
     }
     /* Whether the read takes the versions that all shards have. With staleness 0 it has all that
      * it may see in every shard anyway. A reader's tables are not told of versions. */
@@ -218,8 +219,8 @@ static size_t make_calls(rbt_worker *worker, const struct rbt_portion *portion,
                       .limit = is_limited ? &worker->calls[count].limit : NULL,
                       .copy = want->copies == NULL ? NULL : &want->copies[shard]},
             .limit = stable};
-        if (portion->stamps != NULL) {
-            say_base(worker, portion, fetch, &worker->calls[count]);
+        if (local->stamps != NULL) {
+            say_base(worker, local, fetch, &worker->calls[count]);
         }
         count++;
     }
@@ -243,15 +244,15 @@ static bool raise_limits(rbt_worker *worker, size_t count)
     return lowest < highest;
 }
 
-rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
+rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_worker_table *local,
                            const struct rbt_fetch *fetch, struct rbt_age *age)
 {
     struct rbt_sparse_row *sparse = fetch->want->target.sparse;
-    struct sparse_sink sink = {.row = sparse, .kind = portion->table->kind};
-    const size_t count = make_calls(worker, portion, fetch, &sink);
+    struct sparse_sink sink = {.row = sparse, .kind = local->table->kind};
+    const size_t count = make_calls(worker, local, fetch, &sink);
     worker->call_count = count;
     worker->has_waited = false;
-    rbt_status st = portion->stamps == NULL ? RBT_OK : fit_stamps(worker, portion);
+    rbt_status st = local->stamps == NULL ? RBT_OK : fit_stamps(worker, local);
     st = st != RBT_OK ? st : rbt_worker_step(worker, worker->calls, count);
     const bool is_limited = count > 0 && worker->calls[0].event.is_stable;
     if (st == RBT_OK && is_limited && raise_limits(worker, count)) {
@@ -264,7 +265,7 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
         return st;
     }
     if (sparse != NULL && !worker->job->driver->counts_bytes) {
-        const size_t element = sizeof(uint32_t) + portion->table->element_size;
+        const size_t element = sizeof(uint32_t) + local->table->element_size;
         rbt_client_count_received(worker->stats, RBT_TRAFFIC_READ, sparse->count * element);
     }
     age->clock = rbt_client_clock(worker); /* the floor is above it once the worker has left */
@@ -273,39 +274,39 @@ rbt_status rbt_worker_pull(rbt_worker *worker, struct rbt_portion *portion,
         age->clock = reply->floor < age->clock ? reply->floor : age->clock;
         age->version = reply->version;
     }
-    if (portion->stamps != NULL) {
-        take_stamps(worker, portion, fetch->want);
+    if (local->stamps != NULL) {
+        take_stamps(worker, local, fetch->want);
     }
     return RBT_OK;
 }
 
-void rbt_worker_ask(rbt_worker *worker, struct rbt_portion *portion, const struct rbt_want *want)
+void rbt_worker_ask(rbt_worker *worker, struct rbt_worker_table *local, const struct rbt_want *want)
 {
     rbt_driver *driver = worker->job->driver;
     const struct rbt_fetch fetch = {.want = want,
                                     .is_process =
-                                        portion->table->options.overlay == RBT_OVERLAY_PROCESS,
+                                        local->table->options.overlay == RBT_OVERLAY_PROCESS,
                                     .is_ahead = true};
     struct sparse_sink sink = {.row = NULL};
     if (driver->ops->ask != NULL) {
-        driver->ops->ask(driver, worker->calls, make_calls(worker, portion, &fetch, &sink));
+        driver->ops->ask(driver, worker->calls, make_calls(worker, local, &fetch, &sink));
     } /* else it is asked for when it is fetched */
 }
 
-size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_portion *portion,
+size_t rbt_worker_list_calls(rbt_worker *worker, struct rbt_worker_table *local,
                              const struct rbt_want *want)
 {
     const struct rbt_fetch fetch = {.want = want, .is_ahead = true};
     struct sparse_sink sink = {.row = NULL};
-    return make_calls(worker, portion, &fetch, &sink);
+    return make_calls(worker, local, &fetch, &sink);
 }
 
-bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *portion)
+bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_worker_table *local)
 {
     const rbt_job *job = worker->job;
     for (uint32_t i = 0; i < worker->process_size; i++) {
         const rbt_worker *colleague = &job->workers[worker->process_first + i];
-        const struct rbt_portion *other = colleague->portions[portion->table->spec.number];
+        const struct rbt_worker_table *other = colleague->locals[local->table->spec.number];
         for (size_t k = 0; other != NULL && k < worker->call_count; k++) {
             if (worker->calls[k].event.applied[i] < other->buffer.dropped) {
                 return false;
@@ -315,28 +316,28 @@ bool rbt_worker_has_all(const rbt_worker *worker, const struct rbt_portion *port
     return true;
 }
 
-rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_portion *portion,
+rbt_status rbt_worker_fetch(rbt_worker *worker, struct rbt_worker_table *local,
                             const struct rbt_want *want, struct rbt_age *age)
 {
-    const bool is_shared = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    const bool is_shared = local->table->options.overlay == RBT_OVERLAY_PROCESS;
     const struct rbt_fetch fetch = {.want = want, .is_process = is_shared};
     bool is_whole = false;
     rbt_status st = RBT_OK;
     while (!is_whole) { /* ends: repeated only when another worker has ended a clock meanwhile */
-        st = rbt_worker_pull(worker, portion, &fetch, age);
+        st = rbt_worker_pull(worker, local, &fetch, age);
         if (st != RBT_OK) {
             return st;
         }
         if (is_shared) {
-            rbt_worker_lock(portion);
+            rbt_worker_lock(local);
         }
-        is_whole = !is_shared || rbt_worker_has_all(worker, portion);
+        is_whole = !is_shared || rbt_worker_has_all(worker, local);
         for (size_t i = 0; is_whole && st == RBT_OK && i < worker->call_count; i++) {
-            st = rbt_worker_overlay(worker, portion, worker->calls[i].shard,
+            st = rbt_worker_overlay(worker, local, worker->calls[i].shard,
                                     worker->calls[i].event.applied, &want->target);
         }
         if (is_shared) {
-            rbt_worker_unlock(portion);
+            rbt_worker_unlock(local);
         }
     }
     return st;

@@ -1,8 +1,8 @@
 /* client/few.c - a push of a set of which few rows have changed: only those become an update.
  *
  * With a rule the whole set goes: it is a message for every row's shard, changed or not. Threads: a
- * worker's own, with what the portion shares locked. Memory: the lists are the update's, which are
- * used again. */
+ * worker's own, with what the worker's table shares locked. Memory: the lists are the update's,
+ * which are used again. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -11,7 +11,7 @@
 /* Whether the row has a delta; what is not a number is one, too. */
 static bool has_delta(const rbt_set *set, size_t row)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const char *delta = set->deltas + row * table->row_size;
     if (table->kind.type == RBT_F32 && table->spec.width == 1) {
         return *(const float *)(const void *)delta != 0.0F;
@@ -39,7 +39,7 @@ static size_t list_changed(rbt_set *set)
 /* Moves the rows' deltas to the update, and to what is shown. */
 static void move_deltas(rbt_set *set, struct rbt_update *update, size_t count)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const bool is_shown = set->base != NULL && table->options.overlay != RBT_OVERLAY_NONE;
     for (size_t i = 0; i < count; i++) {
         const size_t at = set->changed[i] * table->row_size;
@@ -53,8 +53,8 @@ static void move_deltas(rbt_set *set, struct rbt_update *update, size_t count)
 
 rbt_status rbt_set_push_few(rbt_set *set, bool *is_done)
 {
-    struct rbt_portion *portion = set->portion;
-    const rbt_table *table = portion->table;
+    struct rbt_worker_table *local = set->local;
+    const rbt_table *table = local->table;
     *is_done = false;
     const size_t count = set->changed == NULL ? SIZE_MAX : list_changed(set);
     if (count > set->keys->count / RBT_SET_FEW) {
@@ -64,14 +64,14 @@ rbt_status rbt_set_push_few(rbt_set *set, bool *is_done)
         set->changed_keys[i] = set->keys->keys[set->changed[i]];
     }
     struct rbt_update *update = NULL;
-    rbt_status st = rbt_buffer_append(&portion->buffer, set->worker->sequence, NULL,
+    rbt_status st = rbt_buffer_append(&local->buffer, set->worker->sequence, NULL,
                                       count * table->row_size, &update);
     if (st == RBT_OK) {
         st = rbt_keylist_assign(update->keys, set->changed_keys, count);
         if (st == RBT_OK) {
             move_deltas(set, update, count);
         } else {
-            rbt_buffer_take_back(&portion->buffer);
+            rbt_buffer_take_back(&local->buffer);
         }
     }
     *is_done = st == RBT_OK;

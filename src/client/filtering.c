@@ -136,7 +136,7 @@ rbt_status rbt_filtering_round(struct rbt_filtering *filtering, struct rbt_updat
 /* Deltas are gone: what goes is part of what is shown, and what does not is the rest. */
 static void settle_deltas(const rbt_set *set, const bool *keep, float *values)
 {
-    const bool is_shown = set->portion->table->options.overlay != RBT_OVERLAY_NONE;
+    const bool is_shown = set->local->table->options.overlay != RBT_OVERLAY_NONE;
     float *rest = (float *)set->rest;
     float *base = is_shown ? (float *)set->base : NULL;
     memset(set->deltas, 0, set->bytes);
@@ -155,7 +155,7 @@ static void settle_deltas(const rbt_set *set, const bool *keep, float *values)
  * well, since pulls replace the values. */
 static void settle_in_place(const rbt_set *set, const bool *keep, float *values)
 {
-    const bool is_shown = set->portion->table->options.overlay != RBT_OVERLAY_NONE;
+    const bool is_shown = set->local->table->options.overlay != RBT_OVERLAY_NONE;
     float *now = (float *)set->values;
     float *base = (float *)set->base;
     for (size_t i = 0; i < set->elements; i++) {
@@ -174,8 +174,8 @@ static void settle_in_place(const rbt_set *set, const bool *keep, float *values)
 
 rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_new)
 {
-    const rbt_table *table = set->portion->table;
-    struct rbt_filtering *filtering = set->portion->filtering;
+    const rbt_table *table = set->local->table;
+    struct rbt_filtering *filtering = set->local->filtering;
     rbt_status st = rbt_filtering_fit(filtering, set->elements);
     if (st != RBT_OK) {
         return st;
@@ -218,7 +218,7 @@ rbt_status rbt_filtering_take(rbt_set *set, struct rbt_update *update, bool is_n
 
 bool rbt_filtering_has_rest(const rbt_set *set, size_t first, size_t count)
 {
-    const size_t width = set->portion->table->spec.width;
+    const size_t width = set->local->table->spec.width;
     const float *rest = (const float *)set->rest + first * width;
     size_t i = 0;
     while (i < count * width && rest[i] == 0) {

@@ -55,13 +55,13 @@ static size_t dirty_bytes(const struct rbt_rowcache *rows)
     return elements * rbt_merge_size(rows->kind.type);
 }
 
-static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
+static rbt_status flush(rbt_worker *worker, struct rbt_worker_table *local)
 {
-    struct rbt_rowcache *rows = &portion->rows;
+    struct rbt_rowcache *rows = &local->rows;
     struct rbt_update *update = NULL;
     rbt_rowcache_sort_dirty(rows);
     rbt_status st =
-        rbt_buffer_append(&portion->buffer, worker->sequence, NULL, dirty_bytes(rows), &update);
+        rbt_buffer_append(&local->buffer, worker->sequence, NULL, dirty_bytes(rows), &update);
     if (st != RBT_OK) {
         return st;
     }
@@ -70,16 +70,16 @@ static rbt_status flush(rbt_worker *worker, struct rbt_portion *portion)
         st = pack_sparse(rows, update);
     }
     if (st != RBT_OK) {
-        rbt_buffer_take_back(&portion->buffer);
+        rbt_buffer_take_back(&local->buffer);
         return st;
     }
     for (size_t i = 0; !rows->is_sparse && i < rows->dirty_count; i++) {
         memcpy(update->values + i * rows->row_size, rbt_rowcache_deltas(rows, rows->dirty[i]),
                rows->row_size);
     }
-    st = rbt_filtering_round(portion->filtering, update);
+    st = rbt_filtering_round(local->filtering, update);
     if (st != RBT_OK) {
-        rbt_buffer_take_back(&portion->buffer);
+        rbt_buffer_take_back(&local->buffer);
         return st;
     }
     rbt_rowcache_clean(rows);
@@ -215,24 +215,24 @@ static void rank_rows(const struct rbt_tagged_rows *rows)
 }
 
 /* Says which stamps an update names. */
-static void list_bases(const rbt_worker *worker, const struct rbt_portion *portion,
+static void list_bases(const rbt_worker *worker, const struct rbt_worker_table *local,
                        const struct rbt_update *before, struct rbt_update *update)
 {
     if (before != NULL) { /* where it has no rows it is no message of its own */
         memcpy(update->bases, before->bases, worker->job->shard_count * sizeof *update->bases);
     } else {
-        rbt_worker_list_bases(portion, NULL, update->bases);
+        rbt_worker_list_bases(local, NULL, update->bases);
     }
 }
 
 /* Makes an update of rows of one rank; `before` is that of the rank below, or NULL. */
-static rbt_status append_rank(rbt_worker *worker, struct rbt_portion *portion,
+static rbt_status append_rank(rbt_worker *worker, struct rbt_worker_table *local,
                               const struct rbt_tagged_rows *rows, const struct rbt_update *before)
 {
-    const size_t row_size = portion->table->row_size;
+    const size_t row_size = local->table->row_size;
     struct rbt_update *update = NULL;
-    rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL,
-                                      rows->count * row_size, &update);
+    rbt_status st =
+        rbt_buffer_append(&local->buffer, worker->sequence, NULL, rows->count * row_size, &update);
     if (st != RBT_OK) {
         return st;
     }
@@ -241,15 +241,15 @@ static rbt_status append_rank(rbt_worker *worker, struct rbt_portion *portion,
     }
     st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
     if (st != RBT_OK) {
-        rbt_buffer_take_back(&portion->buffer);
+        rbt_buffer_take_back(&local->buffer);
         return st;
     }
-    if (portion->stamps != NULL) {
-        list_bases(worker, portion, before, update);
+    if (local->stamps != NULL) {
+        list_bases(worker, local, before, update);
     }
     for (size_t i = 0; i < rows->count; i++) {
         const struct rbt_tagged *row = &rows->list[i];
-        if (portion->stamps != NULL) {
+        if (local->stamps != NULL) {
             update->bases[row->shard] = row->stamp;
         }
         memcpy(update->values + i * row_size, rows->values + row->row * row_size, row_size);
@@ -258,14 +258,14 @@ static rbt_status append_rank(rbt_worker *worker, struct rbt_portion *portion,
         update->code = *rows->code;
         return RBT_OK;
     }
-    st = rbt_filtering_round(portion->filtering, update);
+    st = rbt_filtering_round(local->filtering, update);
     if (st != RBT_OK) {
-        rbt_buffer_take_back(&portion->buffer);
+        rbt_buffer_take_back(&local->buffer);
     }
     return st;
 }
 
-rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *portion,
+rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_worker_table *local,
                                     const struct rbt_tagged_rows *rows)
 {
     rbt_status st = RBT_OK;
@@ -280,20 +280,20 @@ rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *port
         struct rbt_tagged_rows part = *rows;
         part.list = rows->list + begin;
         part.count = end - begin;
-        st = append_rank(worker, portion, &part, before);
-        before = portion->buffer.last;
+        st = append_rank(worker, local, &part, before);
+        before = local->buffer.last;
         appended += st == RBT_OK ? 1 : 0;
         begin = end;
     }
     for (; st != RBT_OK && appended > 0; appended--) {
-        rbt_buffer_take_back(&portion->buffer);
+        rbt_buffer_take_back(&local->buffer);
     }
     return st;
 }
 
-static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
+static rbt_status flush_tagged(rbt_worker *worker, struct rbt_worker_table *local)
 {
-    struct rbt_rowcache *rows = &portion->rows;
+    struct rbt_rowcache *rows = &local->rows;
     const size_t count = rows->dirty_count;
     RBT_ASSERT(!rows->is_sparse);
     struct rbt_tagged *list = rbt_calloc(count, sizeof *list);
@@ -302,15 +302,15 @@ static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
     }
     for (size_t i = 0; i < count; i++) {
         const struct rbt_rowcache_row *row = &rows->rows[rows->dirty[i]];
-        const uint32_t shard = rbt_placement_shard(portion->table->placement, row->key);
+        const uint32_t shard = rbt_placement_shard(local->table->placement, row->key);
         list[i] = (struct rbt_tagged){.key = row->key,
-                                      .stamp = rbt_stamps_base(portion->stamps, shard, row->stamp),
+                                      .stamp = rbt_stamps_base(local->stamps, shard, row->stamp),
                                       .shard = shard,
                                       .row = rows->dirty[i]};
     }
     const struct rbt_tagged_rows tagged = {
         .list = list, .count = count, .values = rows->deltas, .keys = rows->sorted};
-    const rbt_status st = rbt_worker_append_tagged(worker, portion, &tagged);
+    const rbt_status st = rbt_worker_append_tagged(worker, local, &tagged);
     rbt_free(list);
     if (st == RBT_OK) {
         rbt_rowcache_clean(rows);
@@ -318,18 +318,18 @@ static rbt_status flush_tagged(rbt_worker *worker, struct rbt_portion *portion)
     return st;
 }
 
-rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_portion *portion)
+rbt_status rbt_worker_flush_rows(rbt_worker *worker, struct rbt_worker_table *local)
 {
-    if (portion->rows.dirty_count == 0) {
+    if (local->rows.dirty_count == 0) {
         return RBT_OK;
     }
     /* A message that was sent half-way stays as it is. */
     rbt_status st =
-        worker->resend == portion || worker->must_resend_all ? rbt_worker_resend(worker) : RBT_OK;
+        worker->resend == local || worker->must_resend_all ? rbt_worker_resend(worker) : RBT_OK;
     if (st == RBT_OK) {
-        rbt_worker_lock(portion);
-        st = portion->stamps != NULL ? flush_tagged(worker, portion) : flush(worker, portion);
-        rbt_worker_unlock(portion);
+        rbt_worker_lock(local);
+        st = local->stamps != NULL ? flush_tagged(worker, local) : flush(worker, local);
+        rbt_worker_unlock(local);
     }
     return st;
 }

@@ -26,7 +26,7 @@ struct rbt_tagged_rows {
 };
 
 /* Makes updates of dense rows. On failure there are none. */
-RBT_MUST_USE rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_portion *portion,
+RBT_MUST_USE rbt_status rbt_worker_append_tagged(rbt_worker *worker, struct rbt_worker_table *local,
                                                  const struct rbt_tagged_rows *rows);
 
 #endif

@@ -17,7 +17,7 @@
 /* Copies the rows of which something waits. */
 static void list_rows(const rbt_set *set, struct rbt_rows *rows)
 {
-    const uint32_t width = set->portion->table->spec.width;
+    const uint32_t width = set->local->table->spec.width;
     const float *rest = (const float *)set->rest;
     float *values = rows->values;
     rows->count = 0;
@@ -34,7 +34,7 @@ static void list_rows(const rbt_set *set, struct rbt_rows *rows)
  * of the worker's own is shown. */
 static void settle(rbt_set *set)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     if (table->options.overlay != RBT_OVERLAY_NONE && set->base != NULL) {
         rbt_merge_apply(table->kind, set->base, set->rest, set->elements);
     } else if (set->is_in_place) {
@@ -61,7 +61,7 @@ static rbt_status push_rest(rbt_set *set)
                        set->keys->count);
     } else {
         list_rows(set, &rows);
-        st = rbt_set_push_rows(set->worker, set->portion, &rows, set->stamps);
+        st = rbt_set_push_rows(set->worker, set->local, &rows, set->stamps);
     }
     rbt_rows_free(&rows);
     if (st == RBT_OK) {

@@ -220,10 +220,10 @@ void rbt_job_close(rbt_job *job)
 
 static void free_worker(rbt_worker *worker)
 {
-    for (uint32_t i = 0; worker->portions != NULL && i < worker->portion_count; i++) {
-        rbt_worker_free_portion(worker->portions[i]);
+    for (uint32_t i = 0; worker->locals != NULL && i < worker->table_count; i++) {
+        rbt_worker_free_table(worker->locals[i]);
     }
-    rbt_free(worker->portions);
+    rbt_free(worker->locals);
     rbt_free(worker->batches);
     rbt_free(worker->work);
     rbt_free(worker->applied);
@@ -263,12 +263,12 @@ static rbt_status make_workers(rbt_job *job)
             continue; /* it runs elsewhere */
         }
         rbt_task_init(&worker->tasks);
-        worker->portions = rbt_calloc(RBT_JOB_TABLES_MAX, sizeof(struct rbt_portion *));
+        worker->locals = rbt_calloc(RBT_JOB_TABLES_MAX, sizeof(struct rbt_worker_table *));
         worker->work = rbt_calloc(RBT_TASK_OPEN_MAX, sizeof *worker->work);
         worker->calls = rbt_calloc(job->shard_count, sizeof *worker->calls);
         worker->pulls = rbt_calloc(job->shard_count, sizeof *worker->pulls);
         worker->stamps = rbt_calloc(job->shard_count, sizeof *worker->stamps);
-        if (worker->portions == NULL || worker->work == NULL || worker->calls == NULL ||
+        if (worker->locals == NULL || worker->work == NULL || worker->calls == NULL ||
             worker->pulls == NULL || worker->stamps == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not allocate worker %u", i);
         }

@@ -44,13 +44,13 @@ static bool is_fresh(const rbt_worker *worker, const rbt_table *table,
                row->version;
 }
 
-static void note_copy(const rbt_worker *worker, const struct rbt_portion *portion,
+static void note_copy(const rbt_worker *worker, const struct rbt_worker_table *local,
                       struct rbt_rowcache_row *row, const struct rbt_age *age)
 {
     row->clock = age->clock;
     row->version = age->version;
     row->fetched_at = rbt_client_clock(worker);
-    row->push_seen = portion->push_count;
+    row->push_seen = local->push_count;
 }
 
 /* Where a row of a cache is to be written. */
@@ -75,47 +75,46 @@ static const uint64_t *applied_of(const rbt_worker *worker, const struct rbt_row
 
 /* Whether the process's copy is at least as new as all that the worker has seen of the row: what a
  * worker has seen must not vanish because a colleague's copy was longer on its way. */
-static bool is_newest(const struct rbt_portion *portion, uint32_t row)
+static bool is_newest(const struct rbt_worker_table *local, uint32_t row)
 {
-    const struct rbt_rowcache_row *copy = &portion->process->rows[row];
-    const uint32_t own = rbt_map_find(&portion->rows.map, copy->key);
-    const uint32_t shard = rbt_placement_shard(portion->table->placement, copy->key);
-    return copy->version >= (own == RBT_MAP_NONE ? 0 : portion->rows.rows[own].version) &&
-           copy->version >= (portion->seen == NULL ? 0 : portion->seen[shard]);
+    const struct rbt_rowcache_row *copy = &local->process->rows[row];
+    const uint32_t own = rbt_map_find(&local->rows.map, copy->key);
+    const uint32_t shard = rbt_placement_shard(local->table->placement, copy->key);
+    return copy->version >= (own == RBT_MAP_NONE ? 0 : local->rows.rows[own].version) &&
+           copy->version >= (local->seen == NULL ? 0 : local->seen[shard]);
 }
 
 /* No update will name the reads of the rows any more. */
-static void release_rows(struct rbt_portion *portion)
+static void release_rows(struct rbt_worker_table *local)
 {
-    for (size_t i = 0; portion->stamps != NULL && i < portion->rows.count; i++) {
-        struct rbt_rowcache_row *row = &portion->rows.rows[i];
-        rbt_stamps_replace(portion->stamps,
-                           rbt_placement_shard(portion->table->placement, row->key), &row->stamp,
-                           RBT_STAMP_NONE);
+    for (size_t i = 0; local->stamps != NULL && i < local->rows.count; i++) {
+        struct rbt_rowcache_row *row = &local->rows.rows[i];
+        rbt_stamps_replace(local->stamps, rbt_placement_shard(local->table->placement, row->key),
+                           &row->stamp, RBT_STAMP_NONE);
     }
 }
 
 /* Forgets all rows of the worker's cache but for how new they were. */
-static void empty_cache(struct rbt_portion *portion)
+static void empty_cache(struct rbt_worker_table *local)
 {
-    for (size_t i = 0; i < portion->rows.count; i++) {
-        const struct rbt_rowcache_row *row = &portion->rows.rows[i];
-        uint64_t *seen = &portion->seen[rbt_placement_shard(portion->table->placement, row->key)];
+    for (size_t i = 0; i < local->rows.count; i++) {
+        const struct rbt_rowcache_row *row = &local->rows.rows[i];
+        uint64_t *seen = &local->seen[rbt_placement_shard(local->table->placement, row->key)];
         *seen = row->version > *seen ? row->version : *seen;
     }
-    release_rows(portion);
-    rbt_rowcache_empty(&portion->rows);
+    release_rows(local);
+    rbt_rowcache_empty(&local->rows);
 }
 
 /* Whether the process's copy will do for this worker. */
-static bool is_usable(const rbt_worker *worker, const struct rbt_portion *portion, uint32_t row,
+static bool is_usable(const rbt_worker *worker, const struct rbt_worker_table *local, uint32_t row,
                       int64_t staleness)
 {
-    const struct rbt_rowcache *cache = portion->process;
-    const bool sees_own = portion->table->options.overlay != RBT_OVERLAY_OWN ||
-                          *applied_of(worker, cache, row) >= portion->buffer.dropped;
-    return sees_own && is_newest(portion, row) &&
-           is_fresh(worker, portion->table, &cache->rows[row], staleness);
+    const struct rbt_rowcache *cache = local->process;
+    const bool sees_own = local->table->options.overlay != RBT_OVERLAY_OWN ||
+                          *applied_of(worker, cache, row) >= local->buffer.dropped;
+    return sees_own && is_newest(local, row) &&
+           is_fresh(worker, local->table, &cache->rows[row], staleness);
 }
 
 static void lock(rbt_table *table)
@@ -149,29 +148,29 @@ static rbt_status copy_row(const struct rbt_rowcache *source, uint32_t from,
 }
 
 /* Copies the process's row into the worker's and lays the worker's own updates on top. */
-static rbt_status copy_from_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
-                                    uint32_t to)
+static rbt_status copy_from_process(rbt_worker *worker, struct rbt_worker_table *local,
+                                    uint32_t from, uint32_t to)
 {
-    struct rbt_rowcache *cache = portion->process;
-    struct rbt_rowcache *own = &portion->rows;
-    const struct rbt_buffer_target target = target_of(own, to, portion->list);
+    struct rbt_rowcache *cache = local->process;
+    struct rbt_rowcache *own = &local->rows;
+    const struct rbt_buffer_target target = target_of(own, to, local->list);
     rbt_status st = copy_row(cache, from, own, to);
-    if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_OWN) {
-        const uint32_t shard = rbt_placement_shard(portion->table->placement, own->rows[to].key);
-        st = rbt_worker_overlay(worker, portion, shard, applied_of(worker, cache, from), &target);
+    if (st == RBT_OK && local->table->options.overlay == RBT_OVERLAY_OWN) {
+        const uint32_t shard = rbt_placement_shard(local->table->placement, own->rows[to].key);
+        st = rbt_worker_overlay(worker, local, shard, applied_of(worker, cache, from), &target);
     }
     if (st == RBT_OK) {
         const struct rbt_age age = {cache->rows[from].clock, cache->rows[from].version};
-        note_copy(worker, portion, &own->rows[to], &age);
+        note_copy(worker, local, &own->rows[to], &age);
     }
     return st;
 }
 
 /* Finds or adds the key in the process cache, whose mutex is held; a full cache starts again. */
-static rbt_status add_shared(const struct rbt_portion *portion, uint64_t key, uint32_t *row)
+static rbt_status add_shared(const struct rbt_worker_table *local, uint64_t key, uint32_t *row)
 {
-    struct rbt_rowcache *cache = portion->process;
-    const uint32_t limit = portion->table->options.cache_rows;
+    struct rbt_rowcache *cache = local->process;
+    const uint32_t limit = local->table->options.cache_rows;
     if (limit > 0 && cache->count >= limit && rbt_map_find(&cache->map, key) == RBT_MAP_NONE) {
         rbt_rowcache_empty(cache);
     }
@@ -180,31 +179,31 @@ static rbt_status add_shared(const struct rbt_portion *portion, uint64_t key, ui
 
 /* Puts the row that has just been pulled into row `from` of the worker's cache also into the
  * process's cache, whose mutex is held, with the overlay that all see. */
-static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t from,
+static rbt_status fill_process(rbt_worker *worker, struct rbt_worker_table *local, uint32_t from,
                                const struct rbt_age *age)
 {
-    struct rbt_rowcache *cache = portion->process;
-    struct rbt_rowcache *own = &portion->rows;
+    struct rbt_rowcache *cache = local->process;
+    struct rbt_rowcache *own = &local->rows;
     uint32_t row = 0;
-    rbt_status st = add_shared(portion, own->rows[from].key, &row);
+    rbt_status st = add_shared(local, own->rows[from].key, &row);
     if (st != RBT_OK) {
         return st;
     }
     const struct rbt_rowcache_row *info = &cache->rows[row];
     if (info->clock >= age->clock && info->version > age->version) {
-        return copy_from_process(worker, portion, row, from); /* somebody was faster */
+        return copy_from_process(worker, local, row, from); /* somebody was faster */
     }
     uint64_t *applied = cache->applied + (size_t)row * cache->worker_count;
     const struct rbt_driver_call *call = &worker->calls[0]; /* one key, one shard */
-    const struct rbt_buffer_target target = target_of(cache, row, portion->list);
+    const struct rbt_buffer_target target = target_of(cache, row, local->list);
     memcpy(applied, call->event.applied, worker->process_size * sizeof *applied);
     st = copy_row(own, from, cache, row);
-    if (st == RBT_OK && portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
-        st = rbt_worker_overlay(worker, portion, call->shard, applied, &target);
+    if (st == RBT_OK && local->table->options.overlay == RBT_OVERLAY_PROCESS) {
+        st = rbt_worker_overlay(worker, local, call->shard, applied, &target);
     }
     if (st == RBT_OK) {
-        note_copy(worker, portion, &cache->rows[row], age);
-        st = copy_from_process(worker, portion, row, from);
+        note_copy(worker, local, &cache->rows[row], age);
+        st = copy_from_process(worker, local, row, from);
     } else {
         cache->rows[row].clock = -1;
     }
@@ -214,24 +213,24 @@ static rbt_status fill_process(rbt_worker *worker, struct rbt_portion *portion, 
 /* Fetches a row for the process, through row `to` of the worker's cache: others may empty the
  * process's while this worker waits. Never from rows that were sent ahead: the worker may have seen
  * newer ones that a colleague fetched, and would see them vanish. */
-static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
+static rbt_status fetch_process(rbt_worker *worker, struct rbt_worker_table *local, uint32_t to,
                                 int64_t need)
 {
-    rbt_table *table = portion->table;
-    struct rbt_rowcache *own = &portion->rows;
-    const struct rbt_want want = {.target = target_of(own, to, portion->list), .need = need};
+    rbt_table *table = local->table;
+    struct rbt_rowcache *own = &local->rows;
+    const struct rbt_want want = {.target = target_of(own, to, local->list), .need = need};
     const struct rbt_fetch fetch = {.want = &want, .is_process = true};
     for (;;) { /* ends: repeated only when another worker has ended a clock meanwhile */
         struct rbt_age age = {0};
         own->rows[to].clock = -1;
-        rbt_status st = rbt_worker_pull(worker, portion, &fetch, &age);
+        rbt_status st = rbt_worker_pull(worker, local, &fetch, &age);
         if (st != RBT_OK) {
             return st;
         }
         lock(table);
         const bool is_whole =
-            table->options.overlay != RBT_OVERLAY_PROCESS || rbt_worker_has_all(worker, portion);
-        st = is_whole ? fill_process(worker, portion, to, &age) : RBT_OK;
+            table->options.overlay != RBT_OVERLAY_PROCESS || rbt_worker_has_all(worker, local);
+        st = is_whole ? fill_process(worker, local, to, &age) : RBT_OK;
         unlock(table);
         if (is_whole) {
             return st;
@@ -240,64 +239,64 @@ static rbt_status fetch_process(rbt_worker *worker, struct rbt_portion *portion,
 }
 
 /* Reads through the process cache into row `to` of the worker's. */
-static rbt_status read_process(rbt_worker *worker, struct rbt_portion *portion, uint32_t to,
+static rbt_status read_process(rbt_worker *worker, struct rbt_worker_table *local, uint32_t to,
                                int64_t staleness)
 {
-    rbt_table *table = portion->table;
+    rbt_table *table = local->table;
     uint32_t from = 0;
     lock(table);
-    rbt_status st = add_shared(portion, portion->rows.rows[to].key, &from);
-    const bool is_good = st == RBT_OK && is_usable(worker, portion, from, staleness);
+    rbt_status st = add_shared(local, local->rows.rows[to].key, &from);
+    const bool is_good = st == RBT_OK && is_usable(worker, local, from, staleness);
     if (is_good) {
-        st = copy_from_process(worker, portion, from, to);
+        st = copy_from_process(worker, local, from, to);
     }
     unlock(table);
     if (st != RBT_OK || is_good) {
         return st;
     }
-    return fetch_process(worker, portion, to, rbt_worker_need(worker, staleness));
+    return fetch_process(worker, local, to, rbt_worker_need(worker, staleness));
 }
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
 /* Remembers a key while the table's accesses are recorded. */
-static rbt_status record(struct rbt_portion *portion, uint64_t key)
+static rbt_status record(struct rbt_worker_table *local, uint64_t key)
 {
-    if (portion->recorded_count == portion->recorded_max) {
-        const size_t max = portion->recorded_max == 0 ? 1024 : portion->recorded_max * 2;
-        uint64_t *recorded = rbt_realloc(portion->recorded, max, sizeof *recorded);
+    if (local->recorded_count == local->recorded_max) {
+        const size_t max = local->recorded_max == 0 ? 1024 : local->recorded_max * 2;
+        uint64_t *recorded = rbt_realloc(local->recorded, max, sizeof *recorded);
         if (recorded == NULL) {
             return rbt_fail(RBT_E_NOMEM, "could not record %zu keys", max);
         }
-        portion->recorded = recorded;
-        portion->recorded_max = max;
+        local->recorded = recorded;
+        local->recorded_max = max;
     }
-    portion->recorded[portion->recorded_count++] = key;
+    local->recorded[local->recorded_count++] = key;
     return RBT_OK;
 }
 
 /* Fetches a row of a table with a rule. What the old copy was updated with names the old read: it
  * moves to the buffer, unless nothing has changed at the shard since then. */
-static rbt_status fetch_ruled(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+static rbt_status fetch_ruled(rbt_worker *worker, struct rbt_worker_table *local, uint32_t row,
                               struct rbt_want *want, struct rbt_age *age)
 {
-    struct rbt_rowcache_row *info = &portion->rows.rows[row];
-    const uint32_t shard = rbt_placement_shard(portion->table->placement, info->key);
+    struct rbt_rowcache_row *info = &local->rows.rows[row];
+    const uint32_t shard = rbt_placement_shard(local->table->placement, info->key);
     rbt_status st = info->is_dirty && info->stamp == RBT_STAMP_NONE
-                        ? rbt_worker_flush_rows(worker, portion)
+                        ? rbt_worker_flush_rows(worker, local)
                         : RBT_OK;
     const bool is_dirty = info->is_dirty;
-    uint64_t *held = &portion->row_stamps[shard];
+    uint64_t *held = &local->row_stamps[shard];
     *held = is_dirty ? RBT_STAMP_NONE : info->stamp; /* updates still name it */
-    want->stamps = portion->row_stamps;
-    st = st != RBT_OK ? st : rbt_worker_fetch(worker, portion, want, age);
+    want->stamps = local->row_stamps;
+    st = st != RBT_OK ? st : rbt_worker_fetch(worker, local, want, age);
     if (st != RBT_OK || !is_dirty) {
         info->stamp = *held;
         return st;
     }
     if (*held != RBT_STAMP_NONE) { /* else the worker has left */
-        st = *held != info->stamp ? rbt_worker_flush_rows(worker, portion) : RBT_OK;
-        rbt_stamps_replace(portion->stamps, shard, st == RBT_OK ? &info->stamp : held,
+        st = *held != info->stamp ? rbt_worker_flush_rows(worker, local) : RBT_OK;
+        rbt_stamps_replace(local->stamps, shard, st == RBT_OK ? &info->stamp : held,
                            RBT_STAMP_NONE);
         info->stamp = st == RBT_OK ? *held : info->stamp;
     }
@@ -314,29 +313,29 @@ static uint64_t subscription_of(const rbt_table *table, uint64_t key)
 }
 
 /* Brings the worker's copy of a row up to date. */
-static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint32_t row,
+static rbt_status refresh(rbt_worker *worker, struct rbt_worker_table *local, uint32_t row,
                           int64_t staleness)
 {
-    const rbt_table *table = portion->table;
-    struct rbt_rowcache *cache = &portion->rows;
+    const rbt_table *table = local->table;
+    struct rbt_rowcache *cache = &local->rows;
     const uint64_t key = cache->rows[row].key;
-    rbt_status st = rbt_keylist_assign(portion->list, &key, 1);
+    rbt_status st = rbt_keylist_assign(local->list, &key, 1);
     if (st != RBT_OK) {
         return st;
     }
     if (table->options.cache == RBT_CACHE_PROCESS || table->options.cache == RBT_CACHE_BOTH) {
-        return read_process(worker, portion, row, staleness);
+        return read_process(worker, local, row, staleness);
     }
-    struct rbt_want want = {.target = target_of(cache, row, portion->list),
+    struct rbt_want want = {.target = target_of(cache, row, local->list),
                             .need = rbt_worker_need(worker, staleness)};
     if (worker->job->driver->sends_ahead) {
         want.subscription = subscription_of(table, key);
     }
     struct rbt_age age = {0};
-    st = portion->stamps == NULL ? rbt_worker_fetch(worker, portion, &want, &age)
-                                 : fetch_ruled(worker, portion, row, &want, &age);
+    st = local->stamps == NULL ? rbt_worker_fetch(worker, local, &want, &age)
+                               : fetch_ruled(worker, local, row, &want, &age);
     if (st == RBT_OK) {
-        note_copy(worker, portion, &cache->rows[row], &age);
+        note_copy(worker, local, &cache->rows[row], &age);
     } else {
         cache->rows[row].clock = -1;
     }
@@ -345,50 +344,50 @@ static rbt_status refresh(rbt_worker *worker, struct rbt_portion *portion, uint3
 
 /* Finds or adds the key in the worker's cache; a full cache starts again, its updates being safe in
  * the buffer. */
-static rbt_status add_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
+static rbt_status add_row(rbt_worker *worker, struct rbt_worker_table *local, uint64_t key,
                           uint32_t *row)
 {
-    struct rbt_rowcache *cache = &portion->rows;
+    struct rbt_rowcache *cache = &local->rows;
     *row = rbt_map_find(&cache->map, key);
     if (*row != RBT_MAP_NONE) {
         return RBT_OK;
     }
-    const uint32_t limit = portion->table->options.cache_rows;
+    const uint32_t limit = local->table->options.cache_rows;
     const bool is_full = limit > 0 && cache->count >= limit;
-    rbt_status st = is_full ? rbt_worker_flush_rows(worker, portion) : RBT_OK;
+    rbt_status st = is_full ? rbt_worker_flush_rows(worker, local) : RBT_OK;
     if (st != RBT_OK) {
         return st;
     }
-    const bool is_shared = portion->table->options.overlay == RBT_OVERLAY_PROCESS;
+    const bool is_shared = local->table->options.overlay == RBT_OVERLAY_PROCESS;
     if (is_shared) { /* others look through the cache for updates */
-        rbt_worker_lock(portion);
+        rbt_worker_lock(local);
     }
     if (is_full) {
-        empty_cache(portion);
+        empty_cache(local);
     }
     st = rbt_rowcache_add(cache, key, row);
     if (is_shared) {
-        rbt_worker_unlock(portion);
+        rbt_worker_unlock(local);
     }
     return st;
 }
 
 /* The number of the row in the worker's cache, fresh enough to be read. */
-static rbt_status read_row(rbt_worker *worker, struct rbt_portion *portion, uint64_t key,
+static rbt_status read_row(rbt_worker *worker, struct rbt_worker_table *local, uint64_t key,
                            int64_t staleness, uint32_t *row)
 {
-    const struct rbt_table_options *options = &portion->table->options;
-    struct rbt_rowcache *cache = &portion->rows;
-    rbt_status st = add_row(worker, portion, key, row);
+    const struct rbt_table_options *options = &local->table->options;
+    struct rbt_rowcache *cache = &local->rows;
+    rbt_status st = add_row(worker, local, key, row);
     if (st != RBT_OK) {
         return st;
     }
     const struct rbt_rowcache_row *info = &cache->rows[*row];
     const bool is_cached = options->cache == RBT_CACHE_WORKER || options->cache == RBT_CACHE_BOTH;
     const bool has_own =
-        options->overlay == RBT_OVERLAY_NONE || info->push_seen == portion->push_count;
-    if (!is_cached || !has_own || !is_fresh(worker, portion->table, info, staleness)) {
-        st = refresh(worker, portion, *row, staleness);
+        options->overlay == RBT_OVERLAY_NONE || info->push_seen == local->push_count;
+    if (!is_cached || !has_own || !is_fresh(worker, local->table, info, staleness)) {
+        st = refresh(worker, local, *row, staleness);
     }
     if (st == RBT_OK) {
         rbt_worker_note_read(worker, cache->rows[*row].clock);
@@ -403,19 +402,19 @@ static rbt_status get_dense(rbt_worker *worker, rbt_table *table, uint64_t key, 
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has sparse rows; use rbt_get_sparse()",
                         table->spec.name);
     }
-    struct rbt_portion *portion = NULL;
-    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    struct rbt_worker_table *local = NULL;
+    rbt_status st = rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
-    if (portion->is_recording) {
+    if (local->is_recording) {
         rbt_initial_values(&table->initial, key, values);
-        return record(portion, key);
+        return record(local, key);
     }
     uint32_t row = 0;
-    st = read_row(worker, portion, key, staleness, &row);
+    st = read_row(worker, local, key, staleness, &row);
     if (st == RBT_OK) {
-        memcpy(values, rbt_rowcache_values(&portion->rows, row), table->row_size);
+        memcpy(values, rbt_rowcache_values(&local->rows, row), table->row_size);
     }
     return st;
 }
@@ -465,18 +464,18 @@ static rbt_status get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
         return rbt_fail(RBT_E_INVALID, "table \"%s\" has dense rows; use rbt_get()",
                         table->spec.name);
     }
-    struct rbt_portion *portion = NULL;
-    rbt_status st = rbt_worker_portion(worker, table, &portion);
+    struct rbt_worker_table *local = NULL;
+    rbt_status st = rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
-    if (portion->is_recording) {
+    if (local->is_recording) {
         elements->count = 0;
-        return record(portion, key);
+        return record(local, key);
     }
     uint32_t row = 0;
-    st = read_row(worker, portion, key, staleness, &row);
-    return st != RBT_OK ? st : copy_elements(table, &portion->rows.sparse_values[row], elements);
+    st = read_row(worker, local, key, staleness, &row);
+    return st != RBT_OK ? st : copy_elements(table, &local->rows.sparse_values[row], elements);
 }
 
 rbt_status rbt_get_sparse(rbt_worker *worker, rbt_table *table, uint64_t key,
@@ -495,9 +494,9 @@ rbt_status rbt_get_sparse_within(rbt_worker *worker, rbt_table *table, uint64_t 
 rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
                              struct rbt_freshness *freshness)
 {
-    const struct rbt_portion *portion = worker->portions[table->spec.number];
-    const uint32_t row = portion == NULL ? RBT_MAP_NONE : rbt_map_find(&portion->rows.map, key);
-    const int64_t clock = row == RBT_MAP_NONE ? -1 : portion->rows.rows[row].clock;
+    const struct rbt_worker_table *local = worker->locals[table->spec.number];
+    const uint32_t row = local == NULL ? RBT_MAP_NONE : rbt_map_find(&local->rows.map, key);
+    const int64_t clock = row == RBT_MAP_NONE ? -1 : local->rows.rows[row].clock;
     const struct rbt_freshness full = {.clock = clock,
                                        .staleness = rbt_client_clock(worker) - clock};
     return rbt_sized_give(freshness, &full, sizeof full);
@@ -506,20 +505,20 @@ rbt_status rbt_row_freshness(rbt_worker *worker, rbt_table *table, uint64_t key,
 /* --- Updating -------------------------------------------------------------------------------- */
 
 /* Shows an update in the copies that must show it. */
-static rbt_status write_through(struct rbt_portion *portion, uint32_t row,
+static rbt_status write_through(struct rbt_worker_table *local, uint32_t row,
                                 const struct rbt_rowcache_change *change)
 {
-    rbt_table *table = portion->table;
+    rbt_table *table = local->table;
     rbt_status st = RBT_OK;
     const bool is_own =
         table->options.overlay == RBT_OVERLAY_OWN || table->options.overlay == RBT_OVERLAY_REPLICA;
-    if (is_own && portion->rows.rows[row].clock >= 0) {
-        st = rbt_rowcache_write_through(&portion->rows, row, change);
+    if (is_own && local->rows.rows[row].clock >= 0) {
+        st = rbt_rowcache_write_through(&local->rows, row, change);
     }
     if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-        const uint32_t shared = rbt_map_find(&portion->process->map, portion->rows.rows[row].key);
-        if (shared != RBT_MAP_NONE && portion->process->rows[shared].clock >= 0) {
-            st = rbt_rowcache_write_through(portion->process, shared, change);
+        const uint32_t shared = rbt_map_find(&local->process->map, local->rows.rows[row].key);
+        if (shared != RBT_MAP_NONE && local->process->rows[shared].clock >= 0) {
+            st = rbt_rowcache_write_through(local->process, shared, change);
         }
     }
     return st;
@@ -528,31 +527,31 @@ static rbt_status write_through(struct rbt_portion *portion, uint32_t row,
 static rbt_status update(rbt_worker *worker, rbt_table *table, uint64_t key,
                          const struct rbt_rowcache_change *change)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = rbt_worker_may_update(worker);
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
-    if (portion->is_recording) {
-        return record(portion, key);
+    if (local->is_recording) {
+        return record(local, key);
     }
     uint32_t row = 0;
-    st = add_row(worker, portion, key, &row);
+    st = add_row(worker, local, key, &row);
     if (st != RBT_OK) {
         return st;
     }
-    rbt_worker_lock(portion);
-    st = rbt_rowcache_update(&portion->rows, row, change);
-    if (st == RBT_OK && write_through(portion, row, change) != RBT_OK) {
+    rbt_worker_lock(local);
+    st = rbt_rowcache_update(&local->rows, row, change);
+    if (st == RBT_OK && write_through(local, row, change) != RBT_OK) {
         /* The update itself is safe; a copy that lacks it is worth nothing and is fetched anew. */
-        portion->rows.rows[row].clock = -1;
+        local->rows.rows[row].clock = -1;
         if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-            rbt_rowcache_forget(portion->process); /* its lock is held */
+            rbt_rowcache_forget(local->process); /* its lock is held */
         }
     }
-    portion->add_count++;
-    rbt_worker_unlock(portion);
+    local->add_count++;
+    rbt_worker_unlock(local);
     return st;
 }
 

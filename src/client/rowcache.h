@@ -21,7 +21,7 @@ struct rbt_rowcache_row {
     int64_t clock;      /* all updates of clocks < clock are in the copy; -1: there is no copy */
     uint64_t version;   /* of the shard when the row was fetched */
     int64_t fetched_at; /* the worker's clock then */
-    uint64_t push_seen; /* the portion's push_count then */
+    uint64_t push_seen; /* the push_count of the worker's table then */
     uint64_t stamp;     /* tables with a rule: of the read; RBT_STAMP_NONE: there was none */
     bool is_dirty;      /* has updates that are not in the buffer yet */
 };

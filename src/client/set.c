@@ -85,7 +85,7 @@ static bool leaves_zeros(const rbt_table *table)
 
 static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     rbt_status st = rbt_keylist_create(table->placement, &set->keys);
     st = st != RBT_OK ? st : rbt_keylist_assign(set->keys, keys, count);
     if (st == RBT_OK && (table->job->driver->counts_bytes || table->has_filter)) {
@@ -101,20 +101,20 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
     set->base = has_base ? rbt_calloc(set->bytes, 1) : NULL;
     set->deltas = set->is_in_place ? NULL : rbt_calloc(set->bytes, 1);
     set->deltas_max = set->bytes;
-    const bool has_stamps = set->portion->stamps != NULL;
+    const bool has_stamps = set->local->stamps != NULL;
     set->stamps = has_stamps ? rbt_calloc(table->job->shard_count, sizeof *set->stamps) : NULL;
     for (uint32_t i = 0; set->stamps != NULL && i < table->job->shard_count; i++) {
         set->stamps[i] = RBT_STAMP_NONE;
     }
     const bool may_push_few = leaves_zeros(table) && !has_stamps && !set->is_in_place &&
-                              table->experiments.tiny == 0 && set->portion->filtering == NULL &&
+                              table->experiments.tiny == 0 && set->local->filtering == NULL &&
                               table->kind.merge == RBT_MERGE_ADD && count >= RBT_SET_FEW;
     const size_t few = may_push_few ? count / RBT_SET_FEW + 1 : 0;
     set->changed = may_push_few ? rbt_calloc(few, sizeof *set->changed) : NULL;
     set->changed_keys = may_push_few ? rbt_calloc(few, sizeof *set->changed_keys) : NULL;
     set->copies =
         table->has_copies ? rbt_calloc(table->job->shard_count, sizeof *set->copies) : NULL;
-    const struct rbt_filtering *filtering = set->portion->filtering;
+    const struct rbt_filtering *filtering = set->local->filtering;
     const bool has_rest = filtering != NULL && filtering->keeps_rest;
     set->rest = has_rest ? rbt_calloc(set->bytes, 1) : NULL;
     if ((may_push_few && (set->changed == NULL || set->changed_keys == NULL)) ||
@@ -138,7 +138,7 @@ static rbt_status fill_set(rbt_set *set, const uint64_t *keys, size_t count)
 rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *keys, size_t count,
                           rbt_set_flags flags, rbt_set **set)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = check_list(table, keys, count);
     if (st == RBT_OK && flags != RBT_SET_DELTAS && flags != RBT_SET_IN_PLACE) {
         st = rbt_fail(RBT_E_INVALID, "unrecognised flags %d of a working set", (int)flags);
@@ -155,7 +155,7 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
                       "place",
                       table->spec.name);
     }
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
@@ -164,7 +164,7 @@ rbt_status rbt_set_create(rbt_worker *worker, rbt_table *table, const uint64_t *
         return rbt_fail(RBT_E_NOMEM, "could not allocate a working set");
     }
     s->worker = worker;
-    s->portion = portion;
+    s->local = local;
     s->subscription = ++worker->set_count;
     s->is_in_place = flags == RBT_SET_IN_PLACE;
     s->clock = -1;
@@ -193,7 +193,7 @@ void rbt_set_destroy(rbt_set *set)
     }
     rbt_managed_free(set->managed);
     for (uint32_t i = 0; set->stamps != NULL && i < set->worker->job->shard_count; i++) {
-        rbt_stamps_replace(set->portion->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
+        rbt_stamps_replace(set->local->stamps, i, &set->stamps[i], RBT_STAMP_NONE);
     }
     rbt_free(set->stamps);
     rbt_free(set->copies);
@@ -243,16 +243,16 @@ static bool shows_own(const rbt_table *table)
  * tables want the newest, and other workers' updates of this process are not in the set. */
 static bool is_hit(const rbt_set *set, int64_t staleness)
 {
-    const struct rbt_portion *portion = set->portion;
-    const bool may_reuse = set->base != NULL && !portion->table->is_eager &&
-                           portion->table->options.overlay != RBT_OVERLAY_PROCESS &&
+    const struct rbt_worker_table *local = set->local;
+    const bool may_reuse = set->base != NULL && !local->table->is_eager &&
+                           local->table->options.overlay != RBT_OVERLAY_PROCESS &&
                            staleness != RBT_STALENESS_ANY && !set->worker->job->driver->is_reader;
-    const bool has_own = !shows_own(portion->table) || (set->push_seen == portion->push_count &&
-                                                        set->add_seen == portion->add_count);
+    const bool has_own = !shows_own(local->table) ||
+                         (set->push_seen == local->push_count && set->add_seen == local->add_count);
     /* What was asked for is put into the values when it comes, so it must be waited for. */
     return may_reuse && has_own && !set->is_asked && set->clock >= 0 &&
            set->clock >=
-               rbt_client_clock(set->worker) - staleness - portion->table->experiments.slack;
+               rbt_client_clock(set->worker) - staleness - local->table->experiments.slack;
 }
 
 bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness)
@@ -262,7 +262,7 @@ bool rbt_set_is_fresh(const rbt_set *set, int64_t staleness)
 
 static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     /* Shards answer a request for versions when it comes; asked at different times they would
      * answer with different ones. */
     const bool may_ask = !table->experiments.is_synchronised;
@@ -278,9 +278,9 @@ static struct rbt_want want_of(const rbt_set *set, int64_t staleness)
 
 void rbt_set_ask(rbt_set *set, int64_t staleness)
 {
-    if (!is_hit(set, staleness) && !set->portion->table->experiments.is_synchronised) {
+    if (!is_hit(set, staleness) && !set->local->table->experiments.is_synchronised) {
         const struct rbt_want want = want_of(set, staleness);
-        rbt_worker_ask(set->worker, set->portion, &want);
+        rbt_worker_ask(set->worker, set->local, &want);
         set->is_asked = set->worker->job->driver->ops->ask != NULL;
     }
 }
@@ -288,13 +288,13 @@ void rbt_set_ask(rbt_set *set, int64_t staleness)
 size_t rbt_set_list_calls(rbt_set *set)
 {
     const struct rbt_want want = want_of(set, RBT_STALENESS_ANY);
-    return rbt_worker_list_calls(set->worker, set->portion, &want);
+    return rbt_worker_list_calls(set->worker, set->local, &want);
 }
 
 bool rbt_set_has_answer(const rbt_set *set)
 {
     rbt_driver *driver = set->worker->job->driver;
-    return driver->ops->has_answer == NULL || set->portion->table->experiments.is_synchronised ||
+    return driver->ops->has_answer == NULL || set->local->table->experiments.is_synchronised ||
            driver->ops->has_answer(driver, set->worker->index, set->subscription);
 }
 
@@ -302,8 +302,8 @@ bool rbt_set_has_answer(const rbt_set *set)
  * sees as it sees all that it has pushed. */
 static void add_rest(const rbt_set *set)
 {
-    if (set->rest != NULL && (set->is_in_place || shows_own(set->portion->table))) {
-        rbt_merge_apply(set->portion->table->kind, set->values, set->rest, set->elements);
+    if (set->rest != NULL && (set->is_in_place || shows_own(set->local->table))) {
+        rbt_merge_apply(set->local->table->kind, set->values, set->rest, set->elements);
     }
 }
 
@@ -321,7 +321,7 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
     }
     const struct rbt_want want = want_of(set, staleness);
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(set->worker, set->portion, &want, &age);
+    st = rbt_worker_fetch(set->worker, set->local, &want, &age);
     if (st != RBT_OK) {
         return st;
     }
@@ -334,32 +334,32 @@ rbt_status rbt_set_pull_within(rbt_set *set, int64_t staleness)
     }
     add_rest(set);
     set->clock = age.clock;
-    set->push_seen = set->portion->push_count;
-    set->add_seen = set->portion->add_count;
+    set->push_seen = set->local->push_count;
+    set->add_seen = set->local->add_count;
     rbt_worker_note_read(set->worker, age.clock);
     return RBT_OK;
 }
 
 rbt_status rbt_set_pull(rbt_set *set)
 {
-    return rbt_set_pull_within(set, rbt_table_staleness(set->portion->table));
+    return rbt_set_pull_within(set, rbt_table_staleness(set->local->table));
 }
 
 /* --- Pushing --------------------------------------------------------------------------------- */
 
 /* Everybody else who keeps copies of this table must look again; and the updates go out at once if
  * others may see them before the clock ends. */
-static void note_push(rbt_worker *worker, struct rbt_portion *portion)
+static void note_push(rbt_worker *worker, struct rbt_worker_table *local)
 {
-    rbt_table *table = portion->table;
-    portion->push_count++;
+    rbt_table *table = local->table;
+    local->push_count++;
     if (table->options.overlay == RBT_OVERLAY_PROCESS) {
-        rbt_worker_lock(portion);
-        rbt_rowcache_forget(portion->process);
-        rbt_worker_unlock(portion);
+        rbt_worker_lock(local);
+        rbt_rowcache_forget(local->process);
+        rbt_worker_unlock(local);
     }
     if (table->spec.partial == RBT_PARTIAL_SHOW && !table->is_managed) {
-        rbt_worker_send(worker, portion);
+        rbt_worker_send(worker, local);
     }
 }
 
@@ -370,31 +370,31 @@ static rbt_status may_push(rbt_worker *worker)
     return st != RBT_OK ? st : rbt_worker_resend(worker);
 }
 
-rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_portion *portion,
+rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_worker_table *local,
                              const struct rbt_rows *rows, const uint64_t *stamps)
 {
-    const size_t bytes = rows->count * portion->table->row_size;
+    const size_t bytes = rows->count * local->table->row_size;
     struct rbt_update *update = NULL;
-    rbt_worker_lock(portion);
-    rbt_status st = rbt_buffer_append(&portion->buffer, worker->sequence, NULL, bytes, &update);
+    rbt_worker_lock(local);
+    rbt_status st = rbt_buffer_append(&local->buffer, worker->sequence, NULL, bytes, &update);
     if (st == RBT_OK) {
         st = rbt_keylist_assign(update->keys, rows->keys, rows->count);
         if (st != RBT_OK) {
-            rbt_buffer_take_back(&portion->buffer);
+            rbt_buffer_take_back(&local->buffer);
         } else if (bytes > 0) {
             memcpy(update->values, rows->values, bytes);
-            st = rbt_filtering_round(portion->filtering, update);
+            st = rbt_filtering_round(local->filtering, update);
             if (st != RBT_OK) {
-                rbt_buffer_take_back(&portion->buffer);
+                rbt_buffer_take_back(&local->buffer);
             }
         }
     }
-    if (st == RBT_OK && portion->stamps != NULL) {
-        rbt_worker_list_bases(portion, stamps, update->bases);
+    if (st == RBT_OK && local->stamps != NULL) {
+        rbt_worker_list_bases(local, stamps, update->bases);
     }
-    rbt_worker_unlock(portion);
+    rbt_worker_unlock(local);
     if (st == RBT_OK) {
-        note_push(worker, portion);
+        note_push(worker, local);
     }
     return st;
 }
@@ -402,7 +402,7 @@ rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_portion *portion,
 /* After changes have become an update: they are part of the copy, unless the table shows none. */
 static void settle_changes(rbt_set *set)
 {
-    if (shows_own(set->portion->table)) {
+    if (shows_own(set->local->table)) {
         memcpy(set->base, set->values, set->bytes);
     } else {
         memcpy(set->values, set->base, set->bytes);
@@ -412,7 +412,7 @@ static void settle_changes(rbt_set *set)
 /* Puts what was changed in place into `deltas` and makes it the new base. */
 static void take_changes(rbt_set *set, char *deltas)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     memcpy(deltas, set->values, set->bytes);
     rbt_merge_subtract(table->kind.type, deltas, set->base, set->elements);
     settle_changes(set);
@@ -421,7 +421,7 @@ static void take_changes(rbt_set *set, char *deltas)
 /* Moves those deltas that are not tiny to an update, and to what is shown. */
 static void take_large(rbt_set *set, char *to)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     const double tiny = table->experiments.tiny;
     char *shown = set->base != NULL && shows_own(table) ? set->base : NULL;
     for (size_t i = 0; i < set->elements; i++) {
@@ -446,20 +446,20 @@ static void take_large(rbt_set *set, char *to)
 /* A new update out of the set's changes or deltas. */
 static rbt_status append_update(rbt_set *set)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     struct rbt_update *update = NULL;
-    rbt_status st = rbt_buffer_append(&set->portion->buffer, set->worker->sequence, set->keys,
+    rbt_status st = rbt_buffer_append(&set->local->buffer, set->worker->sequence, set->keys,
                                       set->bytes, &update);
     if (st != RBT_OK) {
         return st;
     }
     if (set->stamps != NULL) {
-        rbt_worker_list_bases(set->portion, set->stamps, update->bases);
+        rbt_worker_list_bases(set->local, set->stamps, update->bases);
     }
-    if (set->portion->filtering != NULL) {
+    if (set->local->filtering != NULL) {
         st = rbt_filtering_take(set, update, true);
         if (st != RBT_OK) {
-            rbt_buffer_take_back(&set->portion->buffer);
+            rbt_buffer_take_back(&set->local->buffer);
         }
         return st;
     }
@@ -488,8 +488,8 @@ static rbt_status append_update(rbt_set *set)
 /* Adds to an update of the same clock that has not been sent. */
 static rbt_status extend_update(rbt_set *set, struct rbt_update *update)
 {
-    const rbt_table *table = set->portion->table;
-    if (set->portion->filtering != NULL) {
+    const rbt_table *table = set->local->table;
+    if (set->local->filtering != NULL) {
         return rbt_filtering_take(set, update, false);
     }
     if (set->is_in_place) { /* update += values - base, without a third array */
@@ -512,7 +512,7 @@ static rbt_status extend_update(rbt_set *set, struct rbt_update *update)
 
 rbt_status rbt_set_push(rbt_set *set)
 {
-    struct rbt_portion *portion = set->portion;
+    struct rbt_worker_table *local = set->local;
     rbt_status st = may_push(set->worker);
     if (st != RBT_OK) {
         return st;
@@ -520,14 +520,14 @@ rbt_status rbt_set_push(rbt_set *set)
     if (set->managed != NULL) {
         return rbt_managed_push(set->managed);
     }
-    const bool is_current = set->push_seen == portion->push_count;
-    rbt_worker_lock(portion);
+    const bool is_current = set->push_seen == local->push_count;
+    rbt_worker_lock(local);
     if (set->stamps != NULL) {
-        rbt_worker_list_bases(portion, set->stamps, portion->bases);
+        rbt_worker_list_bases(local, set->stamps, local->bases);
     }
-    const bool stays_apart = portion->filtering != NULL && portion->filtering->has_round;
+    const bool stays_apart = local->filtering != NULL && local->filtering->has_round;
     struct rbt_update *unsent =
-        stays_apart ? NULL : rbt_buffer_find_unsent(&portion->buffer, set->keys, portion->bases);
+        stays_apart ? NULL : rbt_buffer_find_unsent(&local->buffer, set->keys, local->bases);
     bool is_done = false;
     if (unsent != NULL) {
         st = extend_update(set, unsent);
@@ -535,20 +535,20 @@ rbt_status rbt_set_push(rbt_set *set)
         st = rbt_set_push_few(set, &is_done);
         st = st != RBT_OK || is_done ? st : append_update(set);
     }
-    rbt_worker_unlock(portion);
+    rbt_worker_unlock(local);
     if (st != RBT_OK) {
         return st;
     }
-    note_push(set->worker, portion);
+    note_push(set->worker, local);
     if (is_current) {
-        set->push_seen = portion->push_count; /* its own push is in its base */
+        set->push_seen = local->push_count; /* its own push is in its base */
     }
     return RBT_OK;
 }
 
 rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
 {
-    const rbt_table *table = set->portion->table;
+    const rbt_table *table = set->local->table;
     rbt_status st = may_push(set->worker);
     size_t first = 0;
     while (first < set->keys->count && set->keys->keys[first] < range.first) {
@@ -575,7 +575,7 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
         rbt_merge_apply(table->kind, set->deltas + begin, set->rest + begin, elements);
         memset(set->rest + begin, 0, bytes);
     }
-    st = rbt_set_push_rows(set->worker, set->portion, &rows, set->stamps);
+    st = rbt_set_push_rows(set->worker, set->local, &rows, set->stamps);
     if (set->is_in_place) {
         const bool keeps = st != RBT_OK || shows_own(table);
         if (keeps) {
@@ -600,17 +600,17 @@ rbt_status rbt_set_push_range(rbt_set *set, struct rbt_range range)
 static rbt_status pull_list(rbt_worker *worker, rbt_table *table, int64_t staleness,
                             const struct rbt_rows *rows)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = check_list(table, rows->keys, rows->count);
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
-    st = st != RBT_OK ? st : rbt_keylist_assign(portion->list, rows->keys, rows->count);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
+    st = st != RBT_OK ? st : rbt_keylist_assign(local->list, rows->keys, rows->count);
     if (st != RBT_OK) {
         return st;
     }
-    const struct rbt_want want = {.target = {.keys = portion->list, .values = rows->values},
+    const struct rbt_want want = {.target = {.keys = local->list, .values = rows->values},
                                   .need = rbt_worker_need(worker, staleness)};
     struct rbt_age age = {0};
-    st = rbt_worker_fetch(worker, portion, &want, &age);
+    st = rbt_worker_fetch(worker, local, &want, &age);
     if (st == RBT_OK) {
         rbt_worker_note_read(worker, age.clock);
     }
@@ -631,14 +631,14 @@ rbt_status rbt_pull_within(rbt_worker *worker, rbt_table *table, int64_t stalene
 
 rbt_status rbt_push(rbt_worker *worker, rbt_table *table, const struct rbt_rows *rows)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = check_list(table, rows->keys, rows->count);
     st = st != RBT_OK ? st : may_push(worker);
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
-    return rbt_set_push_rows(worker, portion, rows, NULL);
+    return rbt_set_push_rows(worker, local, rows, NULL);
 }
 
 void rbt_rows_free(struct rbt_rows *rows)
@@ -738,12 +738,12 @@ static rbt_status collect(rbt_worker *worker, struct rbt_shard_event *event, str
 rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range range,
                           int64_t staleness, struct rbt_rows *rows)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = check_list(table, NULL, 0);
     const bool is_aside = staleness == RBT_STALENESS_OBSERVER;
     staleness = is_aside ? RBT_STALENESS_ANY : staleness;
     st = st != RBT_OK ? st : rbt_worker_check_staleness(staleness);
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
     if (st != RBT_OK) {
         return st;
     }
@@ -773,12 +773,12 @@ rbt_status rbt_pull_range(rbt_worker *worker, rbt_table *table, struct rbt_range
 
 rbt_status rbt_worker_record_begin(rbt_worker *worker, rbt_table *table)
 {
-    struct rbt_portion *portion = NULL;
+    struct rbt_worker_table *local = NULL;
     rbt_status st = check_list(table, NULL, 0);
-    st = st != RBT_OK ? st : rbt_worker_portion(worker, table, &portion);
+    st = st != RBT_OK ? st : rbt_worker_table_of(worker, table, &local);
     if (st == RBT_OK) {
-        portion->is_recording = true;
-        portion->recorded_count = 0;
+        local->is_recording = true;
+        local->recorded_count = 0;
     }
     return st;
 }
@@ -786,15 +786,15 @@ rbt_status rbt_worker_record_begin(rbt_worker *worker, rbt_table *table)
 rbt_status rbt_worker_record_end(rbt_worker *worker, rbt_table *table, rbt_set_flags flags,
                                  rbt_set **set)
 {
-    struct rbt_portion *portion = NULL;
-    rbt_status st = rbt_worker_portion(worker, table, &portion);
-    if (st == RBT_OK && !portion->is_recording) {
+    struct rbt_worker_table *local = NULL;
+    rbt_status st = rbt_worker_table_of(worker, table, &local);
+    if (st == RBT_OK && !local->is_recording) {
         st = rbt_fail(RBT_E_INVALID, "table \"%s\" is not being recorded", table->spec.name);
     }
     if (st != RBT_OK) {
         return st;
     }
-    portion->is_recording = false;
-    const size_t count = rbt_keys_sort(portion->recorded, portion->recorded_count);
-    return rbt_set_create(worker, table, portion->recorded, count, flags, set);
+    local->is_recording = false;
+    const size_t count = rbt_keys_sort(local->recorded, local->recorded_count);
+    return rbt_set_create(worker, table, local->recorded, count, flags, set);
 }

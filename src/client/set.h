@@ -13,7 +13,7 @@
 
 struct rbt_set {
     rbt_worker *worker;
-    struct rbt_portion *portion;
+    struct rbt_worker_table *local;
     struct rbt_keylist *keys;
     uint64_t subscription; /* of its pulls, if the table is eager */
     bool is_in_place;
@@ -26,7 +26,7 @@ struct rbt_set {
     size_t deltas_max;  /* room in deltas, bytes */
     int64_t clock;      /* all updates of clocks < clock were in the last pull */
     uint64_t add_seen;  /* and its add_count */
-    uint64_t push_seen; /* the portion's push_count that base accounts for */
+    uint64_t push_seen; /* the push_count of the worker's table that base accounts for */
     uint64_t *stamps;   /* tables with a rule: by shard, of the last pull; else NULL */
     uint64_t *copies;   /* by shard: names of what filters left it with; NULL: there are none */
     uint64_t turn;      /* how often it has been filtered */
@@ -47,7 +47,7 @@ RBT_MUST_USE rbt_status rbt_set_push_few(rbt_set *set, bool *is_done);
 enum { RBT_SET_FEW = 4 }; /* one row in so many */
 
 /* Makes an update of rows, which were computed from copies with these stamps (NULL: from none). */
-RBT_MUST_USE rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_portion *portion,
+RBT_MUST_USE rbt_status rbt_set_push_rows(rbt_worker *worker, struct rbt_worker_table *local,
                                           const struct rbt_rows *rows, const uint64_t *stamps);
 
 /* The set is about to go: what filters hold back of it becomes an update, if updates may still be

@@ -20,7 +20,7 @@ static struct rbt_ticket_work *work_of(rbt_worker *worker, rbt_ticket ticket)
 static int64_t staleness_of(const rbt_worker *worker, const struct rbt_ticket_work *work)
 {
     if (!work->is_fixed) {
-        return rbt_table_staleness(work->set->portion->table);
+        return rbt_table_staleness(work->set->local->table);
     }
     const int64_t since = rbt_client_clock(worker) - work->clock;
     return work->staleness == RBT_STALENESS_ANY ? RBT_STALENESS_ANY : work->staleness + since;

@@ -17,33 +17,33 @@
 #include "client/filtering.h"
 #include "client/staleness.h"
 
-void rbt_worker_lock(const struct rbt_portion *portion)
+void rbt_worker_lock(const struct rbt_worker_table *local)
 {
-    if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
-        const int error = pthread_mutex_lock(&portion->table->mutex);
+    if (local->table->options.overlay == RBT_OVERLAY_PROCESS) {
+        const int error = pthread_mutex_lock(&local->table->mutex);
         RBT_ASSERT(error == 0);
     }
 }
 
-void rbt_worker_unlock(const struct rbt_portion *portion)
+void rbt_worker_unlock(const struct rbt_worker_table *local)
 {
-    if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
-        const int error = pthread_mutex_unlock(&portion->table->mutex);
+    if (local->table->options.overlay == RBT_OVERLAY_PROCESS) {
+        const int error = pthread_mutex_unlock(&local->table->mutex);
         RBT_ASSERT(error == 0);
     }
 }
 
-/* What the portion of a table with a rule has besides. */
-static rbt_status make_stamps(const rbt_worker *worker, struct rbt_portion *portion)
+/* What the worker's side of a table with a rule has besides. */
+static rbt_status make_stamps(const rbt_worker *worker, struct rbt_worker_table *local)
 {
     const uint32_t shards = worker->job->shard_count;
-    portion->bases = rbt_calloc(shards, sizeof *portion->bases);
-    portion->row_stamps = rbt_calloc(shards, sizeof *portion->row_stamps);
-    if (portion->bases == NULL || portion->row_stamps == NULL) {
+    local->bases = rbt_calloc(shards, sizeof *local->bases);
+    local->row_stamps = rbt_calloc(shards, sizeof *local->row_stamps);
+    if (local->bases == NULL || local->row_stamps == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
-                        portion->table->spec.name);
+                        local->table->spec.name);
     }
-    return rbt_stamps_create(shards, &portion->stamps);
+    return rbt_stamps_create(shards, &local->stamps);
 }
 
 /* Room for what each shard says of the workers whose updates reads of the table show, and for what
@@ -67,9 +67,10 @@ static rbt_status fit_applied(rbt_worker *worker, const rbt_table *table)
     return RBT_OK;
 }
 
-static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
+static rbt_status make_worker_table(rbt_worker *worker, rbt_table *table,
+                                    struct rbt_worker_table **local)
 {
-    struct rbt_portion *p = rbt_calloc(1, sizeof *p);
+    struct rbt_worker_table *p = rbt_calloc(1, sizeof *p);
     if (p == NULL) {
         return rbt_fail(RBT_E_NOMEM, "could not allocate a worker's part of table \"%s\"",
                         table->spec.name);
@@ -103,43 +104,44 @@ static rbt_status make_portion(rbt_worker *worker, rbt_table *table, struct rbt_
         st = rbt_filtering_create(table, worker->index, &p->filtering);
     }
     if (st != RBT_OK) {
-        rbt_worker_free_portion(p);
+        rbt_worker_free_table(p);
         return st;
     }
     rbt_worker_lock(p); /* others look at it from now on */
-    worker->portions[table->spec.number] = p;
+    worker->locals[table->spec.number] = p;
     rbt_worker_unlock(p);
-    if (table->spec.number >= worker->portion_count) {
-        worker->portion_count = table->spec.number + 1;
+    if (table->spec.number >= worker->table_count) {
+        worker->table_count = table->spec.number + 1;
     }
-    *portion = p;
+    *local = p;
     return RBT_OK;
 }
 
-void rbt_worker_free_portion(struct rbt_portion *portion)
+void rbt_worker_free_table(struct rbt_worker_table *local)
 {
-    if (portion == NULL) {
+    if (local == NULL) {
         return;
     }
-    rbt_keylist_unref(portion->list);
-    rbt_rowcache_deinit(&portion->rows);
-    rbt_buffer_deinit(&portion->buffer);
-    rbt_stamps_destroy(portion->stamps);
-    rbt_filtering_destroy(portion->filtering);
-    rbt_free(portion->row_stamps);
-    rbt_free(portion->bases);
-    rbt_free(portion->recorded);
-    rbt_free(portion->seen);
-    rbt_free(portion);
+    rbt_keylist_unref(local->list);
+    rbt_rowcache_deinit(&local->rows);
+    rbt_buffer_deinit(&local->buffer);
+    rbt_stamps_destroy(local->stamps);
+    rbt_filtering_destroy(local->filtering);
+    rbt_free(local->row_stamps);
+    rbt_free(local->bases);
+    rbt_free(local->recorded);
+    rbt_free(local->seen);
+    rbt_free(local);
 }
 
-rbt_status rbt_worker_portion(rbt_worker *worker, rbt_table *table, struct rbt_portion **portion)
+rbt_status rbt_worker_table_of(rbt_worker *worker, rbt_table *table,
+                               struct rbt_worker_table **local)
 {
     if (table->job != worker->job) {
         return rbt_fail(RBT_E_INVALID, "table \"%s\" belongs to another job", table->spec.name);
     }
-    *portion = worker->portions[table->spec.number];
-    return *portion != NULL ? RBT_OK : make_portion(worker, table, portion);
+    *local = worker->locals[table->spec.number];
+    return *local != NULL ? RBT_OK : make_worker_table(worker, table, local);
 }
 
 rbt_job *rbt_worker_job(const rbt_worker *worker)
@@ -343,11 +345,11 @@ static rbt_status fit_batches(rbt_worker *worker, size_t count)
 
 /* Says in the batches of a table with a rule, which are all that is unsent, which reads may still
  * be named after each of them. */
-static void say_least(const struct rbt_portion *portion, uint32_t shard, struct rbt_batch *batches,
-                      size_t count)
+static void say_least(const struct rbt_worker_table *local, uint32_t shard,
+                      struct rbt_batch *batches, size_t count)
 {
-    const uint64_t newest = portion->stamps->shards[shard].newest;
-    uint64_t least = rbt_stamps_least(portion->stamps, shard, RBT_STAMP_NONE);
+    const uint64_t newest = local->stamps->shards[shard].newest;
+    uint64_t least = rbt_stamps_least(local->stamps, shard, RBT_STAMP_NONE);
     least = newest < least ? newest : least; /* lists of rows name it: see rbt_push() */
     while (count-- > 0) {
         batches[count].least = least;
@@ -384,24 +386,24 @@ static size_t drop_empty(struct rbt_batch *batches, size_t count)
     return kept;
 }
 
-/* Adds the portion's unsent updates for one shard to the worker's batches: those without rows as
- * well, since the rule counts messages. */
-static rbt_status gather(rbt_worker *worker, const struct rbt_portion *portion, uint32_t shard,
+/* Adds the unsent updates of a worker's table for one shard to the worker's batches: those without
+ * rows as well, since the rule counts messages. */
+static rbt_status gather(rbt_worker *worker, const struct rbt_worker_table *local, uint32_t shard,
                          size_t *count)
 {
-    if (portion == NULL || portion->buffer.unsent_count == 0) {
+    if (local == NULL || local->buffer.unsent_count == 0) {
         return RBT_OK;
     }
     const size_t before = *count;
-    rbt_status st = fit_batches(worker, *count + portion->buffer.unsent_count);
-    for (const struct rbt_update *u = portion->buffer.unsent; st == RBT_OK && u != NULL;
+    rbt_status st = fit_batches(worker, *count + local->buffer.unsent_count);
+    for (const struct rbt_update *u = local->buffer.unsent; st == RBT_OK && u != NULL;
          u = u->next) {
-        worker->batches[(*count)++] = rbt_buffer_batch(u, portion->table->spec.number, shard);
+        worker->batches[(*count)++] = rbt_buffer_batch(u, local->table->spec.number, shard);
     }
-    if (st == RBT_OK && portion->stamps != NULL) {
+    if (st == RBT_OK && local->stamps != NULL) {
         sort_by_base(worker->batches + before, *count - before);
         *count = before + drop_empty(worker->batches + before, *count - before);
-        say_least(portion, shard, worker->batches + before, *count - before);
+        say_least(local, shard, worker->batches + before, *count - before);
     }
     return st;
 }
@@ -427,12 +429,12 @@ static void note_reply(struct progress *progress, const struct rbt_driver_reply 
 /* Drops own updates that no read needs any more: where reads show own updates, those that all
  * shards have said to show by themselves. What is visible is never computed from the staleness:
  * another process may have changed it. */
-static void drop_shown(struct rbt_portion *portion, int64_t completed,
+static void drop_shown(struct rbt_worker_table *local, int64_t completed,
                        const struct progress *progress)
 {
-    const rbt_table *table = portion->table;
+    const rbt_table *table = local->table;
     if (table->options.overlay == RBT_OVERLAY_NONE) {
-        rbt_buffer_drop(&portion->buffer, RBT_CLOCK_GONE, progress->acknowledged);
+        rbt_buffer_drop(&local->buffer, RBT_CLOCK_GONE, progress->acknowledged);
         return;
     }
     /* Where rows are sent ahead a read may use an older copy, which as a rule has all clocks below
@@ -441,22 +443,22 @@ static void drop_shown(struct rbt_portion *portion, int64_t completed,
     const bool has_copies = table->is_eager && table->job->driver->sends_ahead;
     const int64_t clock =
         has_copies && staleness != RBT_STALENESS_ANY ? completed - staleness : RBT_CLOCK_GONE;
-    rbt_buffer_drop(&portion->buffer, clock,
+    rbt_buffer_drop(&local->buffer, clock,
                     RBT_MUTANT(EARLY_DROP) ? UINT64_MAX
                                            : progress->settled + RBT_MUTANT(EARLY_VISIBLE));
 }
 
 /* Notes that the unsent updates have been sent, and drops what no read needs by now. */
-static void settle(rbt_worker *worker, struct rbt_portion *portion, int64_t completed,
+static void settle(rbt_worker *worker, struct rbt_worker_table *local, int64_t completed,
                    const struct progress *progress)
 {
-    if (portion == NULL || portion->buffer.first == NULL) {
+    if (local == NULL || local->buffer.first == NULL) {
         return;
     }
-    rbt_worker_lock(portion);
-    rbt_buffer_mark_sent(&portion->buffer, worker->sequence, rbt_client_clock(worker));
-    drop_shown(portion, completed, progress);
-    rbt_worker_unlock(portion);
+    rbt_worker_lock(local);
+    rbt_buffer_mark_sent(&local->buffer, worker->sequence, rbt_client_clock(worker));
+    drop_shown(local, completed, progress);
+    rbt_worker_unlock(local);
 }
 
 /* Sends the first `count` of the worker's batches, and the marker, to a shard. */
@@ -487,8 +489,8 @@ static rbt_status send_all(rbt_worker *worker, int64_t marker, struct progress *
     for (uint32_t turn = 0; st == RBT_OK && turn < worker->job->shard_count; turn++) {
         const uint32_t shard = (worker->shard_first + turn) % worker->job->shard_count;
         size_t count = 0;
-        for (uint32_t i = 0; st == RBT_OK && i < worker->portion_count; i++) {
-            st = gather(worker, worker->portions[i], shard, &count);
+        for (uint32_t i = 0; st == RBT_OK && i < worker->table_count; i++) {
+            st = gather(worker, worker->locals[i], shard, &count);
         }
         st = st != RBT_OK ? st : push(worker, shard, count, marker, progress);
     }
@@ -502,8 +504,8 @@ static rbt_status resend_all(rbt_worker *worker)
     if (st != RBT_OK) {
         return st;
     }
-    for (uint32_t i = 0; i < worker->portion_count; i++) {
-        settle(worker, worker->portions[i], rbt_client_clock(worker), &progress);
+    for (uint32_t i = 0; i < worker->table_count; i++) {
+        settle(worker, worker->locals[i], rbt_client_clock(worker), &progress);
     }
     worker->sequence++;
     worker->must_resend_all = false;
@@ -512,21 +514,21 @@ static rbt_status resend_all(rbt_worker *worker)
 
 rbt_status rbt_worker_resend(rbt_worker *worker)
 {
-    struct rbt_portion *portion = worker->resend;
+    struct rbt_worker_table *local = worker->resend;
     struct progress progress = nothing_asked;
     if (worker->must_resend_all) {
         return resend_all(worker);
     }
-    for (uint32_t shard = 0; portion != NULL && shard < worker->job->shard_count; shard++) {
+    for (uint32_t shard = 0; local != NULL && shard < worker->job->shard_count; shard++) {
         size_t count = 0;
-        rbt_status st = gather(worker, portion, shard, &count);
+        rbt_status st = gather(worker, local, shard, &count);
         st = st != RBT_OK ? st : push(worker, shard, count, RBT_MARKER_NONE, &progress);
         if (st != RBT_OK) {
             return st; /* what has arrived is known by its sequence and not applied again */
         }
     }
-    if (portion != NULL) {
-        settle(worker, portion, rbt_client_clock(worker), &progress);
+    if (local != NULL) {
+        settle(worker, local, rbt_client_clock(worker), &progress);
         worker->sequence++;
         worker->resend = NULL;
     }
@@ -543,10 +545,10 @@ void rbt_worker_send_early(rbt_worker *worker)
     (void)st; /* as below */
 }
 
-void rbt_worker_send(rbt_worker *worker, struct rbt_portion *portion)
+void rbt_worker_send(rbt_worker *worker, struct rbt_worker_table *local)
 {
     RBT_ASSERT(worker->resend == NULL); /* whoever pushes has seen to that */
-    worker->resend = portion;
+    worker->resend = local;
     const rbt_status st = rbt_worker_resend(worker);
     (void)st; /* the updates are safe in the buffer; they go out before anything else does */
 }
@@ -583,9 +585,9 @@ rbt_status rbt_clock(rbt_worker *worker)
     const int64_t clock = rbt_client_clock(worker);
     struct progress progress = nothing_asked;
     rbt_status st = rbt_worker_resend(worker);
-    for (uint32_t i = 0; st == RBT_OK && !worker->must_repeat && i < worker->portion_count; i++) {
-        if (worker->portions[i] != NULL) {
-            st = rbt_worker_flush_rows(worker, worker->portions[i]);
+    for (uint32_t i = 0; st == RBT_OK && !worker->must_repeat && i < worker->table_count; i++) {
+        if (worker->locals[i] != NULL) {
+            st = rbt_worker_flush_rows(worker, worker->locals[i]);
         }
     }
     if (st == RBT_OK) {
@@ -596,8 +598,8 @@ rbt_status rbt_clock(rbt_worker *worker)
         return rbt_fail_in(st, "worker %u could not end clock %lld", worker->index,
                            (long long)clock);
     }
-    for (uint32_t i = 0; i < worker->portion_count; i++) {
-        settle(worker, worker->portions[i], clock + 1, &progress);
+    for (uint32_t i = 0; i < worker->table_count; i++) {
+        settle(worker, worker->locals[i], clock + 1, &progress);
     }
     worker->sequence++;
     atomic_store_explicit(&worker->clock, clock + 1, memory_order_relaxed);
@@ -607,10 +609,9 @@ rbt_status rbt_clock(rbt_worker *worker)
 
 static bool has_pending(const rbt_worker *worker)
 {
-    for (uint32_t i = 0; i < worker->portion_count; i++) {
-        const struct rbt_portion *portion = worker->portions[i];
-        if (portion != NULL &&
-            (portion->buffer.unsent_count > 0 || portion->rows.dirty_count > 0)) {
+    for (uint32_t i = 0; i < worker->table_count; i++) {
+        const struct rbt_worker_table *local = worker->locals[i];
+        if (local != NULL && (local->buffer.unsent_count > 0 || local->rows.dirty_count > 0)) {
             return true;
         }
     }
@@ -619,20 +620,20 @@ static bool has_pending(const rbt_worker *worker)
 
 void rbt_worker_abandon(rbt_worker *worker)
 {
-    for (uint32_t i = 0; i < worker->portion_count; i++) {
-        struct rbt_portion *portion = worker->portions[i];
-        if (portion == NULL) {
+    for (uint32_t i = 0; i < worker->table_count; i++) {
+        struct rbt_worker_table *local = worker->locals[i];
+        if (local == NULL) {
             continue;
         }
-        rbt_worker_lock(portion); /* others may be looking at what is dropped here */
-        rbt_rowcache_clean(&portion->rows);
-        while (portion->buffer.unsent != NULL) {
-            rbt_buffer_take_back(&portion->buffer);
+        rbt_worker_lock(local); /* others may be looking at what is dropped here */
+        rbt_rowcache_clean(&local->rows);
+        while (local->buffer.unsent != NULL) {
+            rbt_buffer_take_back(&local->buffer);
         }
-        if (portion->table->options.overlay == RBT_OVERLAY_PROCESS) {
-            rbt_rowcache_forget(portion->process);
+        if (local->table->options.overlay == RBT_OVERLAY_PROCESS) {
+            rbt_rowcache_forget(local->process);
         }
-        rbt_worker_unlock(portion);
+        rbt_worker_unlock(local);
     }
     worker->resend = NULL;
     worker->must_resend_all = false;

@@ -68,10 +68,11 @@ static inline size_t rbt_touched_looks(size_t sent)
 
 /* The one after the next `ahead`, to be fetched into the cache; the item itself if there is none.
  */
-static inline uint32_t rbt_touched_peek(const struct rbt_touched *touched, size_t ahead,
+static inline uint32_t rbt_touched_peek(const struct rbt_touched *touched, size_t prefetch,
                                         uint32_t item)
 {
-    return touched->first + ahead < touched->end ? touched->list[touched->first + ahead] : item;
+    return touched->first + prefetch < touched->end ? touched->list[touched->first + prefetch]
+                                                    : item;
 }
 
 /* No fewer than are touched; some may have been left. */

@@ -43,7 +43,7 @@
 enum {
     BUFFER_SIZE = 256 * 1024,
     LONG_MIN = 32 * 1024,            /* frames from this size on get a block of their own */
-    AHEAD_SIZE = 4096,               /* read behind a long frame */
+    PREFETCH_SIZE = 4096,            /* read behind a long frame */
     SPARE_MAX = 64 * 1024 * 1024,    /* a longer block is not kept for the next long frame */
     SPARE_AGE_MAX = 4096,            /* frames without use for it until it is given back */
     WRITE_BLOCKS = 64,               /* in one system call */
@@ -364,7 +364,7 @@ static size_t list_room(const rbt_channel *channel, struct iovec room[static ROO
         return 1;
     }
     RBT_ASSERT(channel->end == 0); /* (2) */
-    rest.iov_len = AHEAD_SIZE;
+    rest.iov_len = PREFETCH_SIZE;
     size_t count = 0;
     if (channel->large_got < channel->large_here) {
         room[count++] = (struct iovec){.iov_base = channel->large->data + channel->large_got,

@@ -25,7 +25,7 @@ rbt_status rbt_caller_init(struct rbt_caller *caller, const struct rbt_caller_op
     if (caller->streams == NULL || caller->error == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for connections to %u shards", count);
     }
-    rbt_status st = rbt_aheads_init(&caller->aheads);
+    rbt_status st = rbt_prefetches_init(&caller->prefetches);
     for (uint32_t i = 0; i < count; i++) { /* all, so that all can be ended */
         const rbt_status made = rbt_stream_init(&caller->streams[i], &options->streams[i]);
         RBT_ASSERT(options->streams[i].shard == i);
@@ -54,7 +54,7 @@ void rbt_caller_reset(struct rbt_caller *caller)
         note_due(caller, i);
     }
     if (!RBT_MUTANT(KEPT_COPIES)) {
-        rbt_aheads_clear(&caller->aheads);
+        rbt_prefetches_clear(&caller->prefetches);
     }
     rbt_packing_clear(&caller->packing);
     caller->unanswered = 0;
@@ -65,7 +65,7 @@ void rbt_caller_deinit(struct rbt_caller *caller)
     for (uint32_t i = 0; caller->streams != NULL && i < caller->shared->shard_count; i++) {
         rbt_stream_deinit(&caller->streams[i]);
     }
-    rbt_aheads_deinit(&caller->aheads);
+    rbt_prefetches_deinit(&caller->prefetches);
     rbt_packing_deinit(&caller->packing);
     rbt_free(caller->streams);
     rbt_free(caller->error);
@@ -105,10 +105,10 @@ static void drop_older(struct rbt_caller *caller, const struct rbt_driver_call *
 {
     const uint64_t number = call->event.asked;
     for (int is_once = 0; number != 0 && is_once < 2 && !RBT_MUTANT(OLDER_COPY); is_once++) {
-        struct rbt_ahead *ahead =
-            rbt_aheads_find(&caller->aheads, number, call->shard, is_once != 0);
-        if (ahead != NULL && ahead->answer_bytes > 0 && ahead->news.version < version) {
-            rbt_ahead_drop(ahead);
+        struct rbt_prefetch *prefetch =
+            rbt_prefetches_find(&caller->prefetches, number, call->shard, is_once != 0);
+        if (prefetch != NULL && prefetch->answer_bytes > 0 && prefetch->news.version < version) {
+            rbt_prefetch_drop(prefetch);
         }
     }
 }
@@ -163,13 +163,13 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 {
     struct rbt_stream *stream = &caller->streams[shard];
     const bool is_scan = event->kind == RBT_SHARD_SCAN;
-    const bool has_place = !is_scan && (purpose->ahead == NULL || purpose->ahead->is_once);
+    const bool has_place = !is_scan && (purpose->prefetch == NULL || purpose->prefetch->is_once);
     struct rbt_block *block = NULL;
     struct rbt_shard_event asking = *event;
     asking.need = need - RBT_MUTANT(LOW_NEED);
     asking.applied_count = is_scan ? 0 : applied_asked(caller, shard, event);
     asking.is_base = event->is_base && !stream->options.hello->is_reader;
-    asking.least = rbt_aheads_least(&caller->aheads, shard, event->table, event->least);
+    asking.least = rbt_prefetches_least(&caller->prefetches, shard, event->table, event->least);
     rbt_status st = is_scan ? rbt_compose_scan(caller, &asking, &block)
                             : rbt_compose_pull(caller, stream, &asking, purpose->is_early, &block);
     if (st != RBT_OK) {
@@ -191,41 +191,42 @@ static rbt_status request(struct rbt_caller *caller, uint32_t shard,
 /* --- Rows asked for ahead -------------------------------------------------------------------- */
 
 /* Asks for rows that nobody waits for; if that fails they are asked for when they are wanted. */
-void rbt_caller_request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
+void rbt_caller_request_early(struct rbt_caller *caller, struct rbt_prefetch *prefetch,
                               const struct rbt_driver_call *call, int64_t need)
 {
     const struct rbt_shard_event *event = &call->event;
-    const struct rbt_stream_purpose what = {.ahead = ahead, .is_early = true};
+    const struct rbt_stream_purpose what = {.prefetch = prefetch, .is_early = true};
     struct rbt_stream_request *sent = NULL;
     if (request(caller, call->shard, event, need, &what, &sent) != RBT_OK) {
         return;
     }
-    ahead->request = sent;
+    prefetch->request = sent;
     if (event->is_base) { /* stamps grow: it will be no older than what has been used */
-        uint64_t known = ahead->answer_stamp != RBT_STAMP_NONE ? ahead->answer_stamp : event->least;
-        if (event->early != NULL && (known == RBT_STAMP_NONE || known < ahead->last_stamp)) {
-            known = ahead->last_stamp;
+        uint64_t known =
+            prefetch->answer_stamp != RBT_STAMP_NONE ? prefetch->answer_stamp : event->least;
+        if (event->early != NULL && (known == RBT_STAMP_NONE || known < prefetch->last_stamp)) {
+            known = prefetch->last_stamp;
         }
-        rbt_aheads_expect(&caller->aheads, ahead, event->table, known);
+        rbt_prefetches_expect(&caller->prefetches, prefetch, event->table, known);
     }
 }
 
 /* Asks for the rows as they will be once everybody has got further. */
-static void ask_ahead(struct rbt_caller *caller, struct rbt_ahead *ahead,
+static void ask_ahead(struct rbt_caller *caller, struct rbt_prefetch *prefetch,
                       const struct rbt_driver_call *call)
 {
-    const int64_t floor = ahead->news.floor;
-    ahead->idle = 0;
-    if (ahead->is_once) {
-        rbt_ahead_drop(ahead); /* used up */
+    const int64_t floor = prefetch->news.floor;
+    prefetch->idle = 0;
+    if (prefetch->is_once) {
+        rbt_prefetch_drop(prefetch); /* used up */
         return;
     }
-    if (ahead->request != NULL || floor == RBT_CLOCK_GONE ||
-        caller->streams[call->shard].request_count >= RBT_CALLER_AHEAD_MAX) {
+    if (prefetch->request != NULL || floor == RBT_CLOCK_GONE ||
+        caller->streams[call->shard].request_count >= RBT_CALLER_PREFETCH_MAX) {
         return;
     }
     const int64_t need = floor > call->event.need ? floor + 1 : call->event.need + 1;
-    rbt_caller_request_early(caller, ahead, call, need);
+    rbt_caller_request_early(caller, prefetch, call, need);
 }
 
 /* Whether the answer has all that the reader relies on, and what it is a change of is there. */
@@ -247,77 +248,78 @@ static bool is_enough(const struct rbt_caller *caller, const struct rbt_driver_c
 }
 
 /* Whether the kept answer will do: of the right clock, and with all that the reader relies on. */
-static bool is_fresh(const struct rbt_caller *caller, const struct rbt_ahead *ahead,
+static bool is_fresh(const struct rbt_caller *caller, const struct rbt_prefetch *prefetch,
                      const struct rbt_driver_call *call, struct rbt_answer *answer)
 {
-    const struct rbt_body kept = {ahead->answer, ahead->answer_bytes, ahead->is_placed};
-    return ahead->answer_bytes > 0 &&
-           (ahead->news.floor >= call->event.need || RBT_MUTANT(STALE_COPY)) &&
+    const struct rbt_body kept = {prefetch->answer, prefetch->answer_bytes, prefetch->is_placed};
+    return prefetch->answer_bytes > 0 &&
+           (prefetch->news.floor >= call->event.need || RBT_MUTANT(STALE_COPY)) &&
            rbt_answer_parse(&kept, answer) == RBT_OK && is_enough(caller, call, answer);
 }
 
 /* Serves a waiting call from the kept answer, or asks again. */
-static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_ahead *ahead)
+static rbt_status serve_waiting(struct rbt_caller *caller, struct rbt_prefetch *prefetch)
 {
-    struct rbt_driver_call *call = ahead->call;
+    struct rbt_driver_call *call = prefetch->call;
     struct rbt_answer kept;
-    if (is_fresh(caller, ahead, call, &kept)) {
-        ahead->call = NULL;
+    if (is_fresh(caller, prefetch, call, &kept)) {
+        prefetch->call = NULL;
         caller->unanswered--;
         const rbt_status st = rbt_caller_complete(caller, call, &kept);
-        ask_ahead(caller, ahead, call);
+        ask_ahead(caller, prefetch, call);
         return st;
     }
-    if (ahead->request != NULL) {
+    if (prefetch->request != NULL) {
         return RBT_OK;
     }
-    const struct rbt_stream_purpose what = {.ahead = ahead};
+    const struct rbt_stream_purpose what = {.prefetch = prefetch};
     struct rbt_stream_request *sent = NULL;
     const rbt_status st =
         request(caller, call->shard, &call->event, call->event.need, &what, &sent);
-    ahead->request = sent;
+    prefetch->request = sent;
     return st;
 }
 
 static rbt_status pull_eagerly(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *ahead =
-        rbt_aheads_get(&caller->aheads, call->event.subscription, call->shard, false);
-    if (ahead == NULL) {
+    struct rbt_prefetch *prefetch =
+        rbt_prefetches_get(&caller->prefetches, call->event.subscription, call->shard, false);
+    if (prefetch == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for rows sent ahead");
     }
-    RBT_ASSERT(ahead->call == NULL);    /* a worker has one step under way */
+    RBT_ASSERT(prefetch->call == NULL); /* a worker has one step under way */
     RBT_ASSERT(!call->event.is_stable); /* a copy would be of other versions at each shard */
-    ahead->table = call->event.table;
-    ahead->call = call;
+    prefetch->table = call->event.table;
+    prefetch->call = call;
     caller->unanswered++;
     /* A copy of the right clock that lacks something: what is asked for ahead may have to wait for
      * this very worker, so the rows are asked for as they are now. */
     struct rbt_answer kept;
-    if (ahead->request != NULL && ahead->news.floor >= call->event.need &&
-        !is_fresh(caller, ahead, call, &kept)) {
-        ahead->call = NULL;
-        const struct rbt_stream_purpose what = {.call = call, .ahead = ahead};
+    if (prefetch->request != NULL && prefetch->news.floor >= call->event.need &&
+        !is_fresh(caller, prefetch, call, &kept)) {
+        prefetch->call = NULL;
+        const struct rbt_stream_purpose what = {.call = call, .prefetch = prefetch};
         return request(caller, call->shard, &call->event, call->event.need, &what, NULL);
     }
-    return serve_waiting(caller, ahead);
+    return serve_waiting(caller, prefetch);
 }
 
 /* What has been asked for under the call's number and not been used; or NULL. */
-static struct rbt_ahead *find_asked(const struct rbt_caller *caller,
-                                    const struct rbt_driver_call *call)
+static struct rbt_prefetch *find_asked(const struct rbt_caller *caller,
+                                       const struct rbt_driver_call *call)
 {
     if (call->event.kind != RBT_SHARD_PULL || call->event.asked == 0 || RBT_MUTANT(ASKED_AGAIN)) {
         return NULL;
     }
-    struct rbt_ahead *ahead =
-        rbt_aheads_find(&caller->aheads, call->event.asked, call->shard, true);
-    return ahead != NULL && (ahead->request != NULL || ahead->answer_bytes > 0) ? ahead : NULL;
+    struct rbt_prefetch *prefetch =
+        rbt_prefetches_find(&caller->prefetches, call->event.asked, call->shard, true);
+    return prefetch != NULL && (prefetch->request != NULL || prefetch->answer_bytes > 0) ? prefetch
+                                                                                         : NULL;
 }
 
 static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *asked = find_asked(caller, call);
+    struct rbt_prefetch *asked = find_asked(caller, call);
     if (asked != NULL) {
         asked->call = call;
         caller->unanswered++;
@@ -337,14 +339,14 @@ static rbt_status pull(struct rbt_caller *caller, struct rbt_driver_call *call)
 /* The shard does not send rows before they are wanted, since it has to keep too much for them. */
 static rbt_status receive_nothing(struct rbt_caller *caller, const struct rbt_stream_request *asked)
 {
-    struct rbt_ahead *ahead = asked->purpose.ahead;
-    if (!asked->purpose.is_early || ahead == NULL) {
+    struct rbt_prefetch *prefetch = asked->purpose.prefetch;
+    if (!asked->purpose.is_early || prefetch == NULL) {
         return rbt_answer_wrong();
     }
-    if (ahead->request == asked) {
-        rbt_ahead_arrived(ahead);
+    if (prefetch->request == asked) {
+        rbt_prefetch_arrived(prefetch);
     }
-    return ahead->call != NULL ? serve_waiting(caller, ahead) : RBT_OK;
+    return prefetch->call != NULL ? serve_waiting(caller, prefetch) : RBT_OK;
 }
 
 /* Gives a call its answer. If that is a change of rows that have been replaced meanwhile, it is
@@ -363,7 +365,7 @@ static rbt_status finish(struct rbt_caller *caller, const struct rbt_stream_purp
 static rbt_status receive_rows(struct rbt_caller *caller, const struct rbt_stream_request *asked,
                                const struct rbt_body *body)
 {
-    struct rbt_ahead *ahead = asked->purpose.ahead;
+    struct rbt_prefetch *prefetch = asked->purpose.prefetch;
     struct rbt_answer answer;
     rbt_status st = rbt_answer_parse(body, &answer);
     if (st == RBT_OK && answer.head.is_withheld) {
@@ -372,26 +374,28 @@ static rbt_status receive_rows(struct rbt_caller *caller, const struct rbt_strea
     if (st != RBT_OK) {
         return st;
     }
-    if (ahead != NULL && ahead->is_once && ahead->call != NULL && ahead->request == asked &&
-        answer.head.news.floor >= ahead->call->event.need &&
-        is_enough(caller, ahead->call, &answer)) { /* no need to keep it, or what came before */
-        struct rbt_driver_call *call = ahead->call;
-        rbt_ahead_drop(ahead);
-        rbt_ahead_arrived(ahead);
-        ahead->call = NULL;
+    if (prefetch != NULL && prefetch->is_once && prefetch->call != NULL &&
+        prefetch->request == asked && answer.head.news.floor >= prefetch->call->event.need &&
+        is_enough(caller, prefetch->call, &answer)) { /* no need to keep it, or what came before */
+        struct rbt_driver_call *call = prefetch->call;
+        rbt_prefetch_drop(prefetch);
+        rbt_prefetch_arrived(prefetch);
+        prefetch->call = NULL;
         caller->unanswered--;
         return rbt_caller_complete(caller, call, &answer);
     }
-    if (ahead != NULL) {
-        if (ahead->request == asked) {
-            rbt_ahead_arrived(ahead);
+    if (prefetch != NULL) {
+        if (prefetch->request == asked) {
+            rbt_prefetch_arrived(prefetch);
         }
-        st = rbt_aheads_keep(&caller->aheads, ahead, &answer, body);
+        st = rbt_prefetches_keep(&caller->prefetches, prefetch, &answer, body);
     }
     if (st == RBT_OK && asked->purpose.call != NULL) {
         return finish(caller, &asked->purpose, &answer);
     }
-    return st == RBT_OK && ahead != NULL && ahead->call != NULL ? serve_waiting(caller, ahead) : st;
+    return st == RBT_OK && prefetch != NULL && prefetch->call != NULL
+               ? serve_waiting(caller, prefetch)
+               : st;
 }
 
 /* What a shard has answered to a request. */
@@ -529,7 +533,7 @@ static rbt_status push(struct rbt_caller *caller, const struct rbt_driver_call *
         return st;
     }
     if (event->marker != RBT_MARKER_NONE) {
-        rbt_aheads_end_clock(&caller->aheads, call->shard);
+        rbt_prefetches_end_clock(&caller->prefetches, call->shard);
     }
     const uint64_t number = event->sequence > stream->sent ? event->sequence : stream->sent + 1;
     block->bytes = is_leave ? RBT_WIRE_LEAVE_BYTES : block->bytes;
@@ -582,8 +586,8 @@ void rbt_caller_finish(struct rbt_caller *caller, struct rbt_driver_call *calls,
     for (size_t i = 0; caller->status != RBT_OK && i < count; i++) {
         calls[i].reply.status = rbt_caller_refuse(caller);
     }
-    for (uint32_t i = 0; caller->status != RBT_OK && i < caller->aheads.count; i++) {
-        caller->aheads.all[i]->call = NULL; /* on a stack that is about to be left */
+    for (uint32_t i = 0; caller->status != RBT_OK && i < caller->prefetches.count; i++) {
+        caller->prefetches.all[i]->call = NULL; /* on a stack that is about to be left */
     }
     if (count > 0) {
         rbt_caller_count_traffic(caller, &calls[0].reply);
@@ -612,22 +616,23 @@ void rbt_caller_expect(struct rbt_caller *caller, struct rbt_driver_call *calls,
 {
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
         struct rbt_driver_call *call = &calls[i];
-        struct rbt_ahead *ahead =
-            rbt_aheads_get(&caller->aheads, call->event.asked, call->shard, true);
-        if (ahead == NULL || ahead->request != NULL ||
-            caller->streams[call->shard].request_count >= RBT_CALLER_AHEAD_MAX) {
+        struct rbt_prefetch *prefetch =
+            rbt_prefetches_get(&caller->prefetches, call->event.asked, call->shard, true);
+        if (prefetch == NULL || prefetch->request != NULL ||
+            caller->streams[call->shard].request_count >= RBT_CALLER_PREFETCH_MAX) {
             continue; /* it is asked for when it is wanted, or it is on its way */
         }
-        rbt_ahead_drop(ahead);
-        rbt_caller_request_early(caller, ahead, call, call->event.need);
+        rbt_prefetch_drop(prefetch);
+        rbt_caller_request_early(caller, prefetch, call, call->event.need);
     }
 }
 
 bool rbt_caller_is_asking(const struct rbt_caller *caller, uint64_t asked)
 {
     for (uint32_t i = 0; caller->status == RBT_OK && i < caller->shared->shard_count; i++) {
-        const struct rbt_ahead *ahead = rbt_aheads_find(&caller->aheads, asked, i, true);
-        if (ahead != NULL && ahead->request != NULL) {
+        const struct rbt_prefetch *prefetch =
+            rbt_prefetches_find(&caller->prefetches, asked, i, true);
+        if (prefetch != NULL && prefetch->request != NULL) {
             return true;
         }
     }
@@ -637,13 +642,13 @@ bool rbt_caller_is_asking(const struct rbt_caller *caller, uint64_t asked)
 void rbt_caller_forget(struct rbt_caller *caller, uint64_t asked)
 {
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
-        struct rbt_ahead *ahead = rbt_aheads_find(&caller->aheads, asked, i, true);
-        RBT_ASSERT(ahead == NULL || ahead->request == NULL || caller->status != RBT_OK);
-        if (ahead != NULL) {
-            rbt_ahead_drop(ahead);
-            rbt_free(ahead->answer);
-            ahead->answer = NULL;
-            ahead->answer_max = 0;
+        struct rbt_prefetch *prefetch = rbt_prefetches_find(&caller->prefetches, asked, i, true);
+        RBT_ASSERT(prefetch == NULL || prefetch->request == NULL || caller->status != RBT_OK);
+        if (prefetch != NULL) {
+            rbt_prefetch_drop(prefetch);
+            rbt_free(prefetch->answer);
+            prefetch->answer = NULL;
+            prefetch->answer_max = 0;
         }
     }
     rbt_packing_forget(&caller->packing, asked);

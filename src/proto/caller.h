@@ -41,12 +41,12 @@
 #include <rubato/status.h>
 
 #include "base/error.h"
-#include "proto/ahead.h"
 #include "proto/answer.h"
 #include "proto/call.h"
 #include "proto/outbox.h"
 #include "proto/packing.h"
 #include "proto/port.h"
+#include "proto/prefetch.h"
 #include "proto/stream.h"
 
 /* What all callers of a process share. */
@@ -69,7 +69,7 @@ struct rbt_caller {
     uint32_t worker;
     struct rbt_outbox *out;
     struct rbt_stream *streams;
-    struct rbt_aheads aheads;
+    struct rbt_prefetches prefetches;
     struct rbt_packing packing;
     uint32_t unanswered; /* calls under way */
     bool had_to_wait;    /* one of them, for other workers */

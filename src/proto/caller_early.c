@@ -20,33 +20,33 @@ void rbt_caller_ask_early(struct rbt_caller *caller, struct rbt_driver_call *cal
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
         const struct rbt_driver_call *call = &calls[i];
         const struct rbt_stream *stream = &caller->streams[call->shard];
-        struct rbt_ahead *ahead = rbt_aheads_get(
-            &caller->aheads, early_number(call->event.subscription), call->shard, true);
-        if (ahead == NULL || ahead->request != NULL ||
-            stream->request_count >= RBT_CALLER_AHEAD_MAX ||
+        struct rbt_prefetch *prefetch = rbt_prefetches_get(
+            &caller->prefetches, early_number(call->event.subscription), call->shard, true);
+        if (prefetch == NULL || prefetch->request != NULL ||
+            stream->request_count >= RBT_CALLER_PREFETCH_MAX ||
             !rbt_compose_is_cheap(caller, stream, &call->event)) {
             continue; /* then nothing comes early */
         }
-        rbt_ahead_drop(ahead);
-        rbt_caller_request_early(caller, ahead, call, call->event.need);
+        rbt_prefetch_drop(prefetch);
+        rbt_caller_request_early(caller, prefetch, call, call->event.need);
     }
 }
 
 /* Gives an early call what has come for it, or nothing. */
 static void finish_early(struct rbt_caller *caller, struct rbt_driver_call *call)
 {
-    struct rbt_ahead *ahead =
-        rbt_aheads_find(&caller->aheads, early_number(call->event.subscription), call->shard, true);
+    struct rbt_prefetch *prefetch = rbt_prefetches_find(
+        &caller->prefetches, early_number(call->event.subscription), call->shard, true);
     struct rbt_answer kept;
     call->reply = (struct rbt_driver_reply){0};
     call->event.early->count = 0;
-    if (caller->status != RBT_OK || ahead == NULL || ahead->answer_bytes == 0) {
+    if (caller->status != RBT_OK || prefetch == NULL || prefetch->answer_bytes == 0) {
         return;
     }
-    const struct rbt_body body = {.bytes = ahead->answer, .count = ahead->answer_bytes};
+    const struct rbt_body body = {.bytes = prefetch->answer, .count = prefetch->answer_bytes};
     rbt_status st = rbt_answer_parse(&body, &kept);
     st = st != RBT_OK ? st : rbt_caller_complete(caller, call, &kept);
-    rbt_ahead_drop(ahead); /* the worker holds its stamp from here on */
+    rbt_prefetch_drop(prefetch); /* the worker holds its stamp from here on */
     if (st != RBT_OK) {
         rbt_caller_fail(caller, st);
     }
@@ -57,9 +57,9 @@ bool rbt_caller_has_early(const struct rbt_caller *caller, const struct rbt_driv
 {
     bool is_there = true;
     for (size_t i = 0; caller->status == RBT_OK && i < count; i++) {
-        const struct rbt_ahead *ahead = rbt_aheads_find(
-            &caller->aheads, early_number(calls[i].event.subscription), calls[i].shard, true);
-        is_there = is_there && (ahead == NULL || ahead->request == NULL);
+        const struct rbt_prefetch *prefetch = rbt_prefetches_find(
+            &caller->prefetches, early_number(calls[i].event.subscription), calls[i].shard, true);
+        is_there = is_there && (prefetch == NULL || prefetch->request == NULL);
     }
     return is_there;
 }
@@ -81,13 +81,13 @@ void rbt_caller_take_early(struct rbt_caller *caller, struct rbt_driver_call *ca
 void rbt_caller_forget_early(struct rbt_caller *caller, uint64_t subscription)
 {
     for (uint32_t i = 0; i < caller->shared->shard_count; i++) {
-        struct rbt_ahead *ahead =
-            rbt_aheads_find(&caller->aheads, early_number(subscription), i, true);
-        if (ahead != NULL) { /* what is on its way is dropped some clocks after it has come */
-            rbt_ahead_drop(ahead);
-            rbt_free(ahead->answer);
-            ahead->answer = NULL;
-            ahead->answer_max = 0;
+        struct rbt_prefetch *prefetch =
+            rbt_prefetches_find(&caller->prefetches, early_number(subscription), i, true);
+        if (prefetch != NULL) { /* what is on its way is dropped some clocks after it has come */
+            rbt_prefetch_drop(prefetch);
+            rbt_free(prefetch->answer);
+            prefetch->answer = NULL;
+            prefetch->answer_max = 0;
         }
     }
 }

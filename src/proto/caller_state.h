@@ -5,14 +5,14 @@
 
 #include "proto/caller.h"
 
-enum { RBT_CALLER_AHEAD_MAX = 48 }; /* requests ahead of their time, to one shard */
+enum { RBT_CALLER_PREFETCH_MAX = 48 }; /* requests ahead of their time, to one shard */
 
 /* Gives a call what it has waited for. */
 RBT_MUST_USE rbt_status rbt_caller_complete(struct rbt_caller *caller, struct rbt_driver_call *call,
                                             const struct rbt_answer *answer);
 
 /* Asks for rows that nobody waits for; if that fails, nothing is on its way. */
-void rbt_caller_request_early(struct rbt_caller *caller, struct rbt_ahead *ahead,
+void rbt_caller_request_early(struct rbt_caller *caller, struct rbt_prefetch *prefetch,
                               const struct rbt_driver_call *call, int64_t need);
 
 /* The set with this number is gone: what has come early for it is dropped. */

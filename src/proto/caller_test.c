@@ -413,12 +413,12 @@ static void eager_rows_are_asked_for_ahead(void **state)
     begin(f);
     start_pull(f, ROWS, 1, 9);
     shard_answers(f, 0, shard_gets_pull(f, 0, 1), 1, 4);
-    const uint64_t ahead = shard_gets_pull(f, 0, 2); /* more than there is */
+    const uint64_t prefetch = shard_gets_pull(f, 0, 2); /* more than there is */
     shard_answers(f, 1, shard_gets_pull(f, 1, 1), 3, 5);
     assert_true(rbt_caller_is_answered(&f->caller));
     rbt_caller_finish(&f->caller, f->calls, SHARDS);
     const uint64_t further = shard_gets_pull(f, 1, 4);
-    shard_answers(f, 0, ahead, 2, 6); /* nobody waits for it */
+    shard_answers(f, 0, prefetch, 2, 6); /* nobody waits for it */
     shard_gets_nothing(f, 0);
     assert_true(f->values[0][0] == 4);
     start_pull(f, ROWS, 2, 9); /* both are there: shard 1 had said 3 before */

@@ -229,8 +229,8 @@ static rbt_status put_batches(struct rbt_caller *caller, uint32_t shard,
     for (size_t i = 0; st == RBT_OK && i < event->batch_count; i++) {
         struct rbt_wire_rows rows = wire_rows(caller, &event->batches[i], true);
         if (rows.has_base) {
-            rows.least = rbt_aheads_least(&caller->aheads, shard, event->batches[i].table,
-                                          event->batches[i].least);
+            rows.least = rbt_prefetches_least(&caller->prefetches, shard, event->batches[i].table,
+                                              event->batches[i].least);
         }
         st = name_keys(caller, stream, &event->batches[i], &rows);
         st = st != RBT_OK

@@ -46,7 +46,7 @@
 #include "proto/port.h"
 #include "wire/message.h"
 
-struct rbt_ahead;
+struct rbt_prefetch;
 struct rbt_driver_call;
 
 enum { RBT_STREAM_BUCKETS = 16 }; /* a power of two; of requests by their ids */
@@ -78,10 +78,10 @@ struct rbt_stream_kept {
 
 /* What a request is for: whoever asks finds it again in the answer. The stream does not look. */
 struct rbt_stream_purpose {
-    struct rbt_driver_call *call; /* waits for it; or NULL */
-    struct rbt_ahead *ahead;      /* or NULL */
-    struct rbt_wire_done *done;   /* or NULL */
-    bool is_early;                /* nobody waits for it yet */
+    struct rbt_driver_call *call;  /* waits for it; or NULL */
+    struct rbt_prefetch *prefetch; /* or NULL */
+    struct rbt_wire_done *done;    /* or NULL */
+    bool is_early;                 /* nobody waits for it yet */
 };
 
 /* A request that has not been answered. */

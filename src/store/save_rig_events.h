@@ -158,7 +158,7 @@ static inline void rig_pull(struct rig *rig, const rbt_shard *shard, struct rig_
     }
     box->event.is_base = rig_below(rig, 3) > 0;
     box->event.sequence += rig_once_in(rig, 6) ? 1 : 0; /* has overtaken the next update */
-    if (from->ruling != NULL && from->spec->is_synchronised && rig_once_in(rig, 2)) {
+    if (from->rule_state != NULL && from->spec->is_synchronised && rig_once_in(rig, 2)) {
         const uint64_t version = rbt_shard_version(shard, table);
         const uint64_t less = rig_below(rig, 2);
         const uint64_t stable = version < less ? 0 : version - less;

@@ -113,7 +113,7 @@ static void note_applied(rbt_shard *shard, struct rbt_shard_state *table,
     if (id->sequence > table->applied[id->worker]) {
         table->applied[id->worker] = id->sequence;
     }
-    shard->updates += row_count > 0 || table->ruling != NULL;
+    shard->updates += row_count > 0 || table->rule_state != NULL;
     RBT_ASSERT(table->applied[id->worker] >= id->sequence);
 }
 
@@ -122,8 +122,8 @@ static void apply(struct rbt_shard_state *table, const struct rbt_bin_id *id,
                   const struct rbt_batch *batch)
 {
     RBT_ASSERT(table->is_open);
-    if (table->ruling != NULL) {
-        rbt_ruling_apply(table->ruling, table->rows, id, batch);
+    if (table->rule_state != NULL) {
+        rbt_rule_state_apply(table->rule_state, table->rows, id, batch);
     } else {
         rbt_rows_merge(table->rows, batch);
     }
@@ -142,8 +142,8 @@ static void apply_bin(struct rbt_shard_state *table, const struct rbt_bin *bin)
         i++;
     }
     RBT_ASSERT(i > 0 || bin->batch.count == 0);
-    if (table->ruling != NULL) {
-        rbt_ruling_unpin(table->ruling, bin->id.worker, bin->batch.base);
+    if (table->rule_state != NULL) {
+        rbt_rule_state_unpin(table->rule_state, bin->id.worker, bin->batch.base);
     }
 }
 
@@ -204,8 +204,8 @@ static void settle_rules(rbt_shard *shard)
     RBT_ASSERT(floor >= 0);
     for (uint32_t i = 0; i < shard->table_count; i++) {
         struct rbt_shard_state *table = &shard->tables[i];
-        if (table->ruling != NULL) {
-            shard->changes += rbt_ruling_expire(table->ruling, table->rows, floor) ? 1 : 0;
+        if (table->rule_state != NULL) {
+            shard->changes += rbt_rule_state_expire(table->rule_state, table->rows, floor) ? 1 : 0;
         }
     }
 }
@@ -216,8 +216,8 @@ static rbt_status rules_status(const rbt_shard *shard)
     rbt_status st = RBT_OK;
     RBT_ASSERT(shard->table_count <= shard->options.table_max);
     for (uint32_t i = 0; st == RBT_OK && i < shard->table_count; i++) {
-        if (shard->tables[i].ruling != NULL) {
-            st = rbt_ruling_status(shard->tables[i].ruling);
+        if (shard->tables[i].rule_state != NULL) {
+            st = rbt_rule_state_status(shard->tables[i].rule_state);
         }
     }
     return st;
@@ -259,8 +259,8 @@ static rbt_status prepare(rbt_shard *shard, const struct rbt_shard_event *event,
                           struct rbt_batch *batch)
 {
     struct rbt_shard_state *table = table_at(shard, batch->table);
-    if (table->ruling != NULL) {
-        batch->base = rbt_ruling_base(table->ruling, event->worker, batch->base);
+    if (table->rule_state != NULL) {
+        batch->base = rbt_rule_state_base(table->rule_state, event->worker, batch->base);
     }
     const struct rbt_bin_id id = {event->clock, event->worker, event->sequence};
     const int64_t clock = clock_after(shard, event);
@@ -342,8 +342,8 @@ static void commit(rbt_shard *shard, const struct rbt_shard_event *event,
         release(shard, table, &id);
         apply(table, &id, batch);
         note_applied(shard, table, &id, batch->count);
-        if (table->ruling != NULL) {
-            rbt_ruling_unpin(table->ruling, event->worker, batch->base);
+        if (table->rule_state != NULL) {
+            rbt_rule_state_unpin(table->rule_state, event->worker, batch->base);
         }
     }
 }
@@ -355,8 +355,8 @@ static void pin_bases(rbt_shard *shard, const struct rbt_shard_event *event)
     RBT_ASSERT(event->worker < shard->options.worker_count);
     for (size_t i = 0; i < event->batch_count; i++) {
         const struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
-        if (table->ruling != NULL) {
-            rbt_ruling_pin(table->ruling, event->worker, event->batches[i].base);
+        if (table->rule_state != NULL) {
+            rbt_rule_state_pin(table->rule_state, event->worker, event->batches[i].base);
         }
     }
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
@@ -368,14 +368,14 @@ static void note_reads(rbt_shard *shard, const struct rbt_shard_event *event)
     RBT_ASSERT(event->kind == RBT_SHARD_PUSH);
     for (size_t i = 0; i < event->batch_count; i++) {
         struct rbt_shard_state *table = table_at(shard, event->batches[i].table);
-        if (table->ruling != NULL) {
-            rbt_ruling_release(table->ruling, event->worker, event->sequence,
-                               event->batches[i].least);
+        if (table->rule_state != NULL) {
+            rbt_rule_state_release(table->rule_state, event->worker, event->sequence,
+                                   event->batches[i].least);
         }
     }
     for (uint32_t i = 0; event->marker != RBT_MARKER_NONE && i < shard->table_count; i++) {
-        if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_end_clock(shard->tables[i].ruling, event->worker, event->sequence);
+        if (shard->tables[i].rule_state != NULL) {
+            rbt_rule_state_end_clock(shard->tables[i].rule_state, event->worker, event->sequence);
         }
     }
     RBT_ASSERT(event->worker < shard->options.worker_count);
@@ -478,8 +478,8 @@ static void scan(const struct rbt_shard_state *table, struct rbt_shard_scan *sca
         if (scan->count < scan->capacity) {
             scan->keys[scan->count] = key;
             char *to = scan->values + scan->count * row_size;
-            if (table->ruling != NULL) {
-                rbt_ruling_read_result(table->ruling, table->rows, slot, (float *)to);
+            if (table->rule_state != NULL) {
+                rbt_rule_state_read_result(table->rule_state, table->rows, slot, (float *)to);
             } else {
                 memcpy(to, rbt_rows_values(table->rows, slot), row_size);
             }
@@ -509,11 +509,13 @@ static void answer(struct rbt_shard_state *table, const struct rbt_shard_event *
             rbt_rows_peek_sparse(table->rows, event->batches[0].keys[0]);
         event->on_elements(event->context, row.index, row.values, row.count);
     } else {
-        const void *view = event->view == NULL || table->ruling != NULL || table->outgoing != NULL
-                               ? NULL
-                               : rbt_rows_view(table->rows, &event->batches[0]);
-        if (table->ruling != NULL) {
-            rbt_ruling_read(table->ruling, table->rows, &event->batches[0], versions_of(event));
+        const void *view =
+            event->view == NULL || table->rule_state != NULL || table->outgoing != NULL
+                ? NULL
+                : rbt_rows_view(table->rows, &event->batches[0]);
+        if (table->rule_state != NULL) {
+            rbt_rule_state_read(table->rule_state, table->rows, &event->batches[0],
+                                versions_of(event));
         } else if (view == NULL) {
             rbt_rows_read(table->rows, &event->batches[0]);
         }
@@ -533,16 +535,16 @@ static rbt_status note_read(rbt_shard *shard, const struct rbt_shard_state *tabl
                             const struct rbt_shard_event *event)
 {
     RBT_ASSERT(event->kind == RBT_SHARD_PULL || event->kind == RBT_SHARD_SCAN);
-    rbt_status st = rbt_ruling_status(table->ruling);
-    uint64_t stamp = rbt_ruling_stamp(table->ruling);
+    rbt_status st = rbt_rule_state_status(table->rule_state);
+    uint64_t stamp = rbt_rule_state_stamp(table->rule_state);
     if (st == RBT_OK && event->kind == RBT_SHARD_PULL && event->is_base &&
         rbt_gate_clock(shard->gate, event->worker) != RBT_CLOCK_GONE) {
         RBT_ASSERT(event->worker < shard->options.worker_count);
         const bool is_after = event->sequence <= shard->arrived[event->worker];
-        const struct rbt_ruling_read read = {.least = event->least,
-                                             .overtaken = is_after ? 0 : event->sequence,
-                                             .versions = versions_of(event)};
-        st = rbt_ruling_hold(table->ruling, event->worker, &read, &stamp);
+        const struct rbt_rule_state_read read = {.least = event->least,
+                                                 .overtaken = is_after ? 0 : event->sequence,
+                                                 .versions = versions_of(event)};
+        st = rbt_rule_state_hold(table->rule_state, event->worker, &read, &stamp);
         settle_rules(shard);
     }
     if (st == RBT_OK && event->stamp != NULL) {
@@ -557,14 +559,14 @@ static rbt_status answer_pull(rbt_shard *shard, struct rbt_shard_state *table,
 {
     const struct rbt_shard_event *event = asked;
     struct rbt_shard_event limited;
-    if (table->ruling != NULL && asked->is_stable && asked->limit != NULL) {
-        const uint64_t needed = rbt_ruling_needed(table->ruling, asked->need);
+    if (table->rule_state != NULL && asked->is_stable && asked->limit != NULL) {
+        const uint64_t needed = rbt_rule_state_needed(table->rule_state, asked->need);
         limited = *asked;
         limited.stable = needed > asked->stable ? needed : asked->stable;
         *asked->limit = limited.stable;
         event = &limited;
     }
-    rbt_status st = table->ruling == NULL ? RBT_OK : note_read(shard, table, event);
+    rbt_status st = table->rule_state == NULL ? RBT_OK : note_read(shard, table, event);
     if (st == RBT_OK) {
         RBT_ASSERT(table->is_open);
         answer(table, event);
@@ -646,8 +648,8 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
     rbt_error_save(&why);
     release_all(shard); /* (1) */
     for (uint32_t i = 0; i < shard->table_count; i++) {
-        if (shard->tables[i].ruling != NULL) {
-            rbt_ruling_release(shard->tables[i].ruling, worker, UINT64_MAX, RBT_STAMP_NONE);
+        if (shard->tables[i].rule_state != NULL) {
+            rbt_rule_state_release(shard->tables[i].rule_state, worker, UINT64_MAX, RBT_STAMP_NONE);
         }
         if (shard->tables[i].early != NULL) {
             rbt_early_leave(shard->tables[i].early, worker);
@@ -666,9 +668,9 @@ static void leave(rbt_shard *shard, const struct rbt_shard_event *event,
 static void release_gone(const rbt_shard *shard, const struct rbt_shard_state *table)
 {
     RBT_ASSERT(table->is_open);
-    for (uint32_t i = 0; table->ruling != NULL && i < shard->options.worker_count; i++) {
+    for (uint32_t i = 0; table->rule_state != NULL && i < shard->options.worker_count; i++) {
         if (rbt_gate_clock(shard->gate, i) == RBT_CLOCK_GONE) {
-            rbt_ruling_release(table->ruling, i, UINT64_MAX, RBT_STAMP_NONE);
+            rbt_rule_state_release(table->rule_state, i, UINT64_MAX, RBT_STAMP_NONE);
         }
     }
     RBT_ASSERT(shard->table_count <= shard->options.table_max);
@@ -715,8 +717,8 @@ static void reset(rbt_shard *shard)
         RBT_ASSERT(table->bins.count == 0); /* everybody had left */
         RBT_ASSERT(table->bins.missing == 0);
         memset(table->applied, 0, shard->options.worker_count * sizeof *table->applied);
-        if (table->ruling != NULL) {
-            rbt_ruling_reset(table->ruling);
+        if (table->rule_state != NULL) {
+            rbt_rule_state_reset(table->rule_state);
         }
         if (table->early != NULL) {
             rbt_early_reset(table->early);

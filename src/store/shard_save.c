@@ -1,7 +1,7 @@
 /* store/shard_save.c - a shard as a stream of records, and back.
  *
  *     SHARD, GATE, PARKED, then for each table
- *     TABLE, ROWS..., BIN..., RULING, RULE, LEDGER, VERSION..., SNAPSHOTS, EARLY, OUTGOING
+ *     TABLE, ROWS..., BIN..., RULE_STATE, RULE, LEDGER, VERSION..., SNAPSHOTS, EARLY, OUTGOING
  *
  * of which a table has what it needs. PARKED is a record of its own and optional: whoever starts a
  * server anew leaves it out, since requests are asked again. Not written down, because it follows
@@ -32,7 +32,7 @@ enum kind {
     TABLE,
     ROWS, /* any number of these, and of BIN and VERSION */
     BIN,
-    RULING,
+    RULE_STATE,
     RULE,
     LEDGER,
     VERSION,
@@ -105,28 +105,28 @@ static void save_head(const rbt_shard *shard, struct rbt_sink *sink)
 }
 
 /* What a rule keeps. */
-static void save_ruling(const struct rbt_shard_state *table, struct rbt_sink *sink)
+static void save_rule_state(const struct rbt_shard_state *table, struct rbt_sink *sink)
 {
-    const rbt_ruling *ruling = table->ruling;
-    RBT_ASSERT(ruling != NULL);
+    const rbt_rule_state *rule_state = table->rule_state;
+    RBT_ASSERT(rule_state != NULL);
     RBT_ASSERT(table->spec->layout == RBT_DENSE);
-    rbt_sink_open(sink, RULING, RECORD_VERSION);
-    rbt_ruling_save(ruling, sink);
+    rbt_sink_open(sink, RULE_STATE, RECORD_VERSION);
+    rbt_rule_state_save(rule_state, sink);
     rbt_sink_close(sink);
     rbt_sink_open(sink, RULE, RECORD_VERSION);
-    rbt_ruling_save_instance(ruling, sink);
+    rbt_rule_state_save_instance(rule_state, sink);
     rbt_sink_close(sink);
     rbt_sink_open(sink, LEDGER, RECORD_VERSION);
-    rbt_ruling_save_ledger(ruling, sink);
+    rbt_rule_state_save_ledger(rule_state, sink);
     rbt_sink_close(sink);
-    for (size_t i = 0; i < rbt_ruling_versions(ruling); i++) {
+    for (size_t i = 0; i < rbt_rule_state_versions(rule_state); i++) {
         rbt_sink_open(sink, VERSION, RECORD_VERSION);
-        rbt_ruling_save_version(ruling, i, sink);
+        rbt_rule_state_save_version(rule_state, i, sink);
         rbt_sink_close(sink);
     }
-    if (rbt_ruling_has_snapshots(ruling)) {
+    if (rbt_rule_state_has_snapshots(rule_state)) {
         rbt_sink_open(sink, SNAPSHOTS, RECORD_VERSION);
-        rbt_ruling_save_snapshots(ruling, table->rows, sink);
+        rbt_rule_state_save_snapshots(rule_state, table->rows, sink);
         rbt_sink_close(sink);
     }
 }
@@ -143,7 +143,8 @@ static void save_table(const rbt_shard *shard, uint32_t index, struct rbt_sink *
     rbt_sink_put_i64(sink, table->spec->staleness);
     rbt_sink_put_u64(sink, rbt_rows_count(table->rows));
     rbt_sink_put_u64(sink, table->bins.count);
-    rbt_sink_put_u64(sink, table->ruling == NULL ? 0 : rbt_ruling_versions(table->ruling));
+    rbt_sink_put_u64(sink,
+                     table->rule_state == NULL ? 0 : rbt_rule_state_versions(table->rule_state));
     rbt_sink_put(sink, table->applied, workers * sizeof *table->applied);
     rbt_sink_close(sink);
     for (uint64_t slot = 0; slot < rbt_rows_count(table->rows);) { /* ends: some each time */
@@ -157,8 +158,8 @@ static void save_table(const rbt_shard *shard, uint32_t index, struct rbt_sink *
         rbt_bins_save(bin, table->spec, sink);
         rbt_sink_close(sink);
     }
-    if (table->ruling != NULL) {
-        save_ruling(table, sink);
+    if (table->rule_state != NULL) {
+        save_rule_state(table, sink);
     }
     if (table->early != NULL) {
         rbt_sink_open(sink, EARLY, RECORD_VERSION);
@@ -329,13 +330,15 @@ static void finish_table(struct loading *l)
     if (table == NULL || !rbt_source_is_good(l->source)) {
         return;
     }
-    const uint32_t rule = 1U << RULING | 1U << RULE | 1U << LEDGER;
-    const bool has_snapshots = table->ruling != NULL && rbt_ruling_has_snapshots(table->ruling);
+    const uint32_t rule = 1U << RULE_STATE | 1U << RULE | 1U << LEDGER;
+    const bool has_snapshots =
+        table->rule_state != NULL && rbt_rule_state_has_snapshots(table->rule_state);
     const uint32_t wanted =
-        (table->ruling != NULL ? rule : 0) | (has_snapshots ? 1U << SNAPSHOTS : 0) |
+        (table->rule_state != NULL ? rule : 0) | (has_snapshots ? 1U << SNAPSHOTS : 0) |
         (table->early != NULL ? 1U << EARLY : 0) | (table->outgoing != NULL ? 1U << OUTGOING : 0);
     const uint32_t once = rule | 1U << SNAPSHOTS | 1U << EARLY | 1U << OUTGOING;
-    const uint64_t versions = table->ruling == NULL ? 0 : rbt_ruling_versions(table->ruling);
+    const uint64_t versions =
+        table->rule_state == NULL ? 0 : rbt_rule_state_versions(table->rule_state);
     if ((l->seen & once) != wanted || l->rows != rbt_rows_count(table->rows) ||
         l->bins != table->bins.count || l->versions != versions) {
         rbt_source_refuse(l->source, "a part of a table is missing");
@@ -346,9 +349,9 @@ static void finish_table(struct loading *l)
         l->source->status = st;
         return;
     }
-    if (table->ruling != NULL) {
-        rbt_ruling_finish_load(table->ruling, &table->bins, l->source);
-        const struct rbt_bin_id last = rbt_ruling_last(table->ruling);
+    if (table->rule_state != NULL) {
+        rbt_rule_state_finish_load(table->rule_state, &table->bins, l->source);
+        const struct rbt_bin_id last = rbt_rule_state_last(table->rule_state);
         if (last.sequence > l->shard->arrived[last.worker]) {
             rbt_source_refuse(l->source, "an update was applied that has not arrived");
         }
@@ -435,11 +438,11 @@ static bool is_in_order(const struct loading *l, uint32_t kind)
     if (kind == l->last) {
         return kind == ROWS || kind == BIN || kind == VERSION;
     }
-    const bool has_rule = l->table != NULL && l->table->ruling != NULL;
-    const bool needs_rule = kind >= RULING && kind <= SNAPSHOTS;
-    const bool has_snapshots = has_rule && rbt_ruling_has_snapshots(l->table->ruling);
-    /* Others ask what RULING says. */
-    const bool is_after = kind <= RULING || !needs_rule || (l->seen & 1U << RULING) != 0;
+    const bool has_rule = l->table != NULL && l->table->rule_state != NULL;
+    const bool needs_rule = kind >= RULE_STATE && kind <= SNAPSHOTS;
+    const bool has_snapshots = has_rule && rbt_rule_state_has_snapshots(l->table->rule_state);
+    /* Others ask what RULE_STATE says. */
+    const bool is_after = kind <= RULE_STATE || !needs_rule || (l->seen & 1U << RULE_STATE) != 0;
     return kind > l->last && (kind != GATE || l->last == SHARD) &&
            (kind != PARKED || l->last == GATE) && (!needs_rule || has_rule) && is_after &&
            (kind != SNAPSHOTS || has_snapshots) && (kind != EARLY || l->table->early != NULL) &&
@@ -450,7 +453,7 @@ static void load_record(struct loading *l, uint32_t kind)
 {
     struct rbt_shard_state *table = l->table;
     RBT_ASSERT(kind <= TABLE || table != NULL);
-    RBT_ASSERT(kind < RULING || kind > SNAPSHOTS || table->ruling != NULL);
+    RBT_ASSERT(kind < RULE_STATE || kind > SNAPSHOTS || table->rule_state != NULL);
     switch ((enum kind)kind) {
     case SHARD:
         load_head(l);
@@ -470,20 +473,20 @@ static void load_record(struct loading *l, uint32_t kind)
     case BIN:
         load_bin(l);
         break;
-    case RULING:
-        rbt_ruling_load(table->ruling, l->source);
+    case RULE_STATE:
+        rbt_rule_state_load(table->rule_state, l->source);
         break;
     case RULE:
-        rbt_ruling_load_instance(table->ruling, l->source);
+        rbt_rule_state_load_instance(table->rule_state, l->source);
         break;
     case LEDGER:
-        rbt_ruling_load_ledger(table->ruling, l->source);
+        rbt_rule_state_load_ledger(table->rule_state, l->source);
         break;
     case VERSION:
-        rbt_ruling_load_version(table->ruling, table->rows, l->source);
+        rbt_rule_state_load_version(table->rule_state, table->rows, l->source);
         break;
     case SNAPSHOTS:
-        rbt_ruling_load_snapshots(table->ruling, table->rows, l->source);
+        rbt_rule_state_load_snapshots(table->rule_state, table->rows, l->source);
         break;
     case EARLY:
         rbt_early_load(table->early, table->rows, l->source);

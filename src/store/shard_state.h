@@ -11,7 +11,7 @@
 #include "store/bins.h"
 #include "store/early.h"
 #include "store/outgoing.h"
-#include "store/ruling.h"
+#include "store/rule_state.h"
 #include "store/shard.h"
 #include "store/unshown.h"
 
@@ -19,10 +19,10 @@ struct rbt_shard_state {
     bool is_open;
     struct rbt_spec *spec; /* as it was opened, with the staleness that it has now */
     rbt_row_store *rows;
-    rbt_ruling *ruling;     /* NULL: updates are merged */
-    rbt_early *early;       /* NULL: nothing is sent early */
-    rbt_outgoing *outgoing; /* NULL: rows go as they are */
-    uint64_t *applied;      /* per worker: highest sequence that is visible */
+    rbt_rule_state *rule_state; /* NULL: updates are merged */
+    rbt_early *early;           /* NULL: nothing is sent early */
+    rbt_outgoing *outgoing;     /* NULL: rows go as they are */
+    uint64_t *applied;          /* per worker: highest sequence that is visible */
     struct rbt_bins bins;
     void *scratch;          /* one row, for bins that are packed */
     size_t pending_missing; /* within a PUSH: rows that the batches prepared so far will create,

@@ -15,7 +15,7 @@ void rbt_shard_close_table(struct rbt_shard_state *table)
     rbt_free(table->applied);
     rbt_outgoing_destroy(table->outgoing);
     rbt_early_destroy(table->early);
-    rbt_ruling_destroy(table->ruling);
+    rbt_rule_state_destroy(table->rule_state);
     rbt_rows_destroy(table->rows);
     rbt_free(table->spec);
     *table = (struct rbt_shard_state){0};
@@ -36,11 +36,11 @@ rbt_status rbt_shard_open_table(const rbt_shard *shard, struct rbt_shard_state *
     spec = table->spec;
     uint32_t state_width = spec->layout == RBT_SPARSE ? 0 : spec->state_width;
     if (spec->code != NULL) {
-        const rbt_status st = rbt_ruling_create(spec, workers, &table->ruling);
+        const rbt_status st = rbt_rule_state_create(spec, workers, &table->rule_state);
         if (st != RBT_OK) {
             return st;
         }
-        state_width = rbt_ruling_state_width(table->ruling);
+        state_width = rbt_rule_state_state_width(table->rule_state);
     }
     rbt_status st = RBT_OK;
     if (spec->policy != NULL) {
@@ -106,16 +106,16 @@ uint64_t rbt_shard_version(const rbt_shard *shard, uint32_t table)
 {
     RBT_ASSERT(table < shard->table_count);
     RBT_ASSERT(shard->tables[table].is_open);
-    const rbt_ruling *ruling = shard->tables[table].ruling;
-    return ruling == NULL ? 0 : rbt_ruling_version(ruling);
+    const rbt_rule_state *rule_state = shard->tables[table].rule_state;
+    return rule_state == NULL ? 0 : rbt_rule_state_version(rule_state);
 }
 
 bool rbt_shard_sends_early(const rbt_shard *shard, uint32_t table)
 {
     RBT_ASSERT(table < shard->table_count);
     RBT_ASSERT(shard->tables[table].is_open);
-    const rbt_ruling *ruling = shard->tables[table].ruling;
-    return ruling == NULL || rbt_ruling_sends_early(ruling);
+    const rbt_rule_state *rule_state = shard->tables[table].rule_state;
+    return rule_state == NULL || rbt_rule_state_sends_early(rule_state);
 }
 
 static uint64_t higher(uint64_t a, uint64_t b)
@@ -134,10 +134,10 @@ void rbt_shard_stats(const rbt_shard *shard, struct rbt_shard_stats *stats)
         stats->bytes += rbt_rows_bytes(table->rows) + rbt_bins_bytes(&table->bins);
         stats->bytes += table->early == NULL ? 0 : rbt_early_bytes(table->early);
         stats->bytes += table->outgoing == NULL ? 0 : rbt_outgoing_bytes(table->outgoing);
-        if (table->ruling == NULL) {
+        if (table->rule_state == NULL) {
             continue;
         }
-        const struct rbt_ruling_stats rule = rbt_ruling_stats(table->ruling);
+        const struct rbt_rule_state_stats rule = rbt_rule_state_stats(table->rule_state);
         const size_t state = rbt_rows_state_size(table->rows);
         RBT_ASSERT(rule.snapshots <= rule.snapshots_max);
         RBT_ASSERT(rule.versions <= rule.versions_max);

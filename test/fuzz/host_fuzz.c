@@ -216,8 +216,8 @@ static struct rbt_frame put_push(struct talk *talk, uint32_t who)
 static struct rbt_frame put_read(struct talk *talk, uint32_t who)
 {
     const int64_t floor = rbt_host_news(talk->host, 0).floor;
-    const int64_t ahead = (int64_t)below(talk, 4) - 2;
-    const int64_t need = floor == RBT_CLOCK_GONE || who == GUESTS - 1 ? 0 : floor + ahead;
+    const int64_t prefetch = (int64_t)below(talk, 4) - 2;
+    const int64_t need = floor == RBT_CLOCK_GONE || who == GUESTS - 1 ? 0 : floor + prefetch;
     const uint32_t table = (uint32_t)below(talk, TABLES - 1);
     const struct rbt_frame frame = {.worker = talk->guests[who].worker, .id = below(talk, 1000)};
     if (below(talk, 4) == 0) {

@@ -196,7 +196,7 @@ static void answer_with(struct spy *spy, uint64_t first, uint64_t second)
 
 static size_t unsent_count(const rbt_worker *worker, const rbt_table *table)
 {
-    return worker->portions[table->spec.number]->buffer.unsent_count;
+    return worker->locals[table->spec.number]->buffer.unsent_count;
 }
 
 static rbt_status use_one_set(rbt_worker *worker, void *argument)
@@ -545,7 +545,7 @@ static rbt_status use_no_rule(rbt_worker *worker, void *argument)
     TRY(rbt_clock(worker));
     CHECK(!last(&scene->spy, RBT_SHARD_PULL, 0)->has_stamp);
     CHECK(!last(&scene->spy, RBT_SHARD_PULL, 0)->is_base);
-    CHECK(worker->portions[scene->table->spec.number]->stamps == NULL);
+    CHECK(worker->locals[scene->table->spec.number]->stamps == NULL);
     return RBT_OK;
 }
 

@@ -1,6 +1,6 @@
-/* store/ruling_state.h - what ruling.c works with and ruling_save.c writes down. */
-#ifndef RUBATO_STORE_RULING_STATE_H
-#define RUBATO_STORE_RULING_STATE_H
+/* store/rule_state_parts.h - what rule_state.c works with and rule_state_save.c writes down. */
+#ifndef RUBATO_STORE_RULE_STATE_PARTS_H
+#define RUBATO_STORE_RULE_STATE_PARTS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "policy/rule/rule.h"
 #include "store/ledger.h"
-#include "store/ruling.h"
+#include "store/rule_state.h"
 #include "store/snapshots.h"
 #include "store/versions.h"
 
-struct rbt_ruling {
+struct rbt_rule_state {
     struct rbt_rule_instance instance;
     const struct rbt_spec *spec; /* the table's */
     struct rbt_ledger ledger;

@@ -1,7 +1,7 @@
-/* store/ruling_rig.h - for tests: a shard with one table of rows of one value that has a rule, and
- * workers that read and push one key at a time. Threads: the test's. */
-#ifndef RUBATO_STORE_RULING_RIG_H
-#define RUBATO_STORE_RULING_RIG_H
+/* store/rule_state_rig.h - for tests: a shard with one table of rows of one value that has a rule,
+ * and workers that read and push one key at a time. Threads: the test's. */
+#ifndef RUBATO_STORE_RULE_STATE_RIG_H
+#define RUBATO_STORE_RULE_STATE_RIG_H
 
 #include "base/test.h"
 

@@ -1,4 +1,4 @@
-/* proto/ahead.h - rows that a worker has asked for before it wants them: answers that wait to be
+/* proto/prefetch.h - rows that a worker has asked for before it wants them: answers that wait to be
  * used, requests that are on their way, and what both mean for the versions of rules.
  *
  * Updates may yet be computed from such rows, so the worker must not let go of their stamps: what
@@ -6,8 +6,8 @@
  * not used for some clocks are dropped, or what the shard keeps for them would stay for ever.
  *
  * Threads: a caller's. */
-#ifndef RUBATO_PROTO_AHEAD_H
-#define RUBATO_PROTO_AHEAD_H
+#ifndef RUBATO_PROTO_PREFETCH_H
+#define RUBATO_PROTO_PREFETCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 
 struct rbt_stream_request;
 
-struct rbt_ahead {
+struct rbt_prefetch {
     uint32_t shard;
     char *answer; /* a body; or NULL */
     size_t answer_bytes;
@@ -42,45 +42,46 @@ struct rbt_ahead {
 };
 
 /* Starts as all zero, but for the map. */
-struct rbt_aheads {
+struct rbt_prefetches {
     struct rbt_map index;
-    struct rbt_ahead **all;
+    struct rbt_prefetch **all;
     uint32_t count;
     uint32_t max;
-    struct rbt_ahead **held; /* room for all */
+    struct rbt_prefetch **held; /* room for all */
     uint32_t held_count;
 };
 
-RBT_MUST_USE rbt_status rbt_aheads_init(struct rbt_aheads *aheads);
-void rbt_aheads_clear(struct rbt_aheads *aheads);
-void rbt_aheads_deinit(struct rbt_aheads *aheads);
+RBT_MUST_USE rbt_status rbt_prefetches_init(struct rbt_prefetches *prefetches);
+void rbt_prefetches_clear(struct rbt_prefetches *prefetches);
+void rbt_prefetches_deinit(struct rbt_prefetches *prefetches);
 
 /* What is known under a number: of rows that are asked for again and again, or once. The first
  * makes it, and is NULL without memory; the second is NULL if there is nothing. */
-struct rbt_ahead *rbt_aheads_get(struct rbt_aheads *aheads, uint64_t number, uint32_t shard,
-                                 bool is_once);
-struct rbt_ahead *rbt_aheads_find(const struct rbt_aheads *aheads, uint64_t number, uint32_t shard,
-                                  bool is_once);
+struct rbt_prefetch *rbt_prefetches_get(struct rbt_prefetches *prefetches, uint64_t number,
+                                        uint32_t shard, bool is_once);
+struct rbt_prefetch *rbt_prefetches_find(const struct rbt_prefetches *prefetches, uint64_t number,
+                                         uint32_t shard, bool is_once);
 
 /* Keeps the answer, unless what is there is newer: copies never get older. `is_base`: updates may
  * be computed from it. Fails with RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_aheads_keep(struct rbt_aheads *aheads, struct rbt_ahead *ahead,
-                                        const struct rbt_answer *answer,
-                                        const struct rbt_body *body);
+RBT_MUST_USE rbt_status rbt_prefetches_keep(struct rbt_prefetches *prefetches,
+                                            struct rbt_prefetch *prefetch,
+                                            const struct rbt_answer *answer,
+                                            const struct rbt_body *body);
 
 /* The answer is of no more use. */
-void rbt_ahead_drop(struct rbt_ahead *ahead);
+void rbt_prefetch_drop(struct rbt_prefetch *prefetch);
 
 /* Base rows of this table are on their way, and will be no older than `stamp`; or have come. */
-void rbt_aheads_expect(struct rbt_aheads *aheads, struct rbt_ahead *ahead, uint32_t table,
-                       uint64_t stamp);
-void rbt_ahead_arrived(struct rbt_ahead *ahead);
+void rbt_prefetches_expect(struct rbt_prefetches *prefetches, struct rbt_prefetch *prefetch,
+                           uint32_t table, uint64_t stamp);
+void rbt_prefetch_arrived(struct rbt_prefetch *prefetch);
 
 /* The lowest stamp that the worker must not let go of, if it says `least` itself. */
-uint64_t rbt_aheads_least(struct rbt_aheads *aheads, uint32_t shard, uint32_t table,
-                          uint64_t least);
+uint64_t rbt_prefetches_least(struct rbt_prefetches *prefetches, uint32_t shard, uint32_t table,
+                              uint64_t least);
 
 /* The worker has ended a clock, and the shard will hear of it. */
-void rbt_aheads_end_clock(struct rbt_aheads *aheads, uint32_t shard);
+void rbt_prefetches_end_clock(struct rbt_prefetches *prefetches, uint32_t shard);
 
 #endif

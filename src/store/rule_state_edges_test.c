@@ -1,8 +1,8 @@
-/* store/ruling_edges_test.c - rules at work where it is easy to be slightly wrong: rows that nobody
- * touches, workers that never read, and a second run. */
+/* store/rule_state_edges_test.c - rules at work where it is easy to be slightly wrong: rows that
+ * nobody touches, workers that never read, and a second run. */
 #include "base/test.h"
 
-#include "store/ruling_rig.h"
+#include "store/rule_state_rig.h"
 
 /* The row was left alone by the last messages: its average catches up while it is read. */
 static void averages_catch_up_when_they_are_read(void **state)

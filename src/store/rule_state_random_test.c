@@ -1,5 +1,5 @@
-/* store/ruling_random_test.c - the built-in rules under random schedules, against a reference that
- * keeps the whole history and computes everything from the definitions, bit by bit.
+/* store/rule_state_random_test.c - the built-in rules under random schedules, against a reference
+ * that keeps the whole history and computes everything from the definitions, bit by bit.
  *
  * Workers read, keep some of their copies, and push updates that name them, in messages of several
  * batches, of which some have no rows, some rows are all zero, and some bases are wrong. Messages

@@ -1,5 +1,5 @@
-/* store/ruling_test.c - rules at work on a shard: what they are told, what is kept for them and for
- * how long, and what happens when they fail. */
+/* store/rule_state_test.c - rules at work on a shard: what they are told, what is kept for them and
+ * for how long, and what happens when they fail. */
 #include "base/test.h"
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "policy/rule/rule.h"
-#include "store/ruling_rig.h"
+#include "store/rule_state_rig.h"
 #include "store/shard.h"
 
 /* --- DynSGD ----------------------------------------------------------------------------------- */
