@@ -16,10 +16,10 @@
 #include "base/thread.h"
 #include "cli/command.h"
 #include "cli/complain.h"
-#include "cli/crew.h"
 #include "cli/halves.h"
 #include "cli/role_line.h"
 #include "cli/run_line.h"
+#include "cli/run_plan.h"
 #include "cli/sockets.h"
 #include "cli/terminal.h"
 #include "cli/train.h"
@@ -230,7 +230,7 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
 {
     const bool is_live = rbt_terminal_is_live(stderr);
     const bool is_train = strcmp(halves->behind[0], "train") == 0;
-    const struct rbt_crew_options options = {
+    const struct rbt_run_plan_options options = {
         .program = scene->program,
         .far_program = line->remote_path != NULL ? line->remote_path : scene->program,
         .workers = line->workers,
@@ -260,16 +260,16 @@ static rbt_status launch(const struct rbt_run_line *line, const struct rbt_halve
         .is_ordered = is_train && isatty(STDOUT_FILENO) == 1,
         .columns = is_live ? rbt_terminal_width(stderr) : 0,
     };
-    struct rbt_crew crew = {0};
-    rbt_status st = rbt_crew_build(&options, &crew);
+    struct rbt_run_plan plan = {0};
+    rbt_status st = rbt_run_plan_build(&options, &plan);
     if (st == RBT_OK) {
-        st = rbt_launch_run(&(struct rbt_launch_options){.processes = crew.processes,
-                                                         .count = crew.count,
+        st = rbt_launch_run(&(struct rbt_launch_options){.processes = plan.processes,
+                                                         .count = plan.count,
                                                          .err = stderr,
                                                          .is_live = is_live,
                                                          .start_seconds = line->start_timeout});
     }
-    rbt_crew_deinit(&crew);
+    rbt_run_plan_deinit(&plan);
     return st;
 }
 

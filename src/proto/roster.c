@@ -213,7 +213,7 @@ uint32_t rbt_roster_entries(rbt_roster *roster, const struct rbt_roster_job *job
             at--;
         }
         roster->entry_peers[at] = i;
-        roster->entries[at] = (struct rbt_lineup_entry){
+        roster->entries[at] = (struct rbt_numbering_entry){
             .asked = peer->asked, .threads = peer->thread_count, .index = peer->index};
     }
     return count;
@@ -228,12 +228,12 @@ void rbt_roster_assign(rbt_roster *roster, uint32_t count)
 
 /* Adds the newcomer to the others of its job, or to the servers, and numbers them all. */
 static rbt_status line_up(rbt_roster *roster, const struct rbt_roster_job *job,
-                          const struct rbt_control_join *join, struct rbt_lineup_shape *shape)
+                          const struct rbt_control_join *join, struct rbt_numbering_shape *shape)
 {
     const bool is_server = join->role == RBT_ROLE_SERVER;
     const uint32_t count = job == NULL && !is_server ? 0 : rbt_roster_entries(roster, job);
     RBT_ASSERT(count < RBT_ROSTER_PEERS_MAX);
-    roster->entries[count] = (struct rbt_lineup_entry){
+    roster->entries[count] = (struct rbt_numbering_entry){
         .asked = join->index, .threads = is_server ? 1 : join->thread_count};
     for (uint32_t i = 0; i < count && join->index >= 0; i++) {
         if (roster->entries[i].asked == join->index) {
@@ -245,9 +245,9 @@ static rbt_status line_up(rbt_roster *roster, const struct rbt_roster_job *job,
             return st;
         }
     }
-    return rbt_lineup_place(roster->entries, count + 1,
-                            is_server ? roster->options.server_count : join->worker_count,
-                            is_server ? "server" : "worker", shape);
+    return rbt_numbering_place(roster->entries, count + 1,
+                               is_server ? roster->options.server_count : join->worker_count,
+                               is_server ? "server" : "worker", shape);
 }
 
 /* Copies the addresses of a server's shards. */
@@ -352,7 +352,7 @@ static rbt_status join_server(rbt_roster *roster, const struct rbt_control_join 
         return rbt_fail(RBT_E_BUSY, "%u more shards are too many for the cluster",
                         join->shards.count);
     }
-    struct rbt_lineup_shape shape;
+    struct rbt_numbering_shape shape;
     rbt_status st = line_up(roster, NULL, join, &shape);
     if (st == RBT_OK) {
         st = enter(roster, join, now, place);
@@ -361,7 +361,8 @@ static rbt_status join_server(rbt_roster *roster, const struct rbt_control_join 
         return st;
     }
     uint32_t count = rbt_roster_entries(roster, NULL);
-    st = rbt_lineup_place(roster->entries, count, roster->options.server_count, "server", &shape);
+    st =
+        rbt_numbering_place(roster->entries, count, roster->options.server_count, "server", &shape);
     RBT_ASSERT(st == RBT_OK); /* line_up() has tried */
     rbt_roster_assign(roster, count);
     if (shape.is_complete) {
@@ -401,7 +402,7 @@ static rbt_status join_worker(rbt_roster *roster, const struct rbt_control_join 
                               struct rbt_roster_outbox *out, uint32_t *place)
 {
     struct rbt_roster_job *job = rbt_roster_find_job(roster, join->space);
-    struct rbt_lineup_shape shape;
+    struct rbt_numbering_shape shape;
     rbt_status st = check_worker(roster, job, join);
     if (st == RBT_OK) {
         st = line_up(roster, job, join, &shape);
@@ -421,7 +422,7 @@ static rbt_status join_worker(rbt_roster *roster, const struct rbt_control_join 
     }
     roster->peers[*place].job = (uint32_t)(job - roster->jobs);
     const uint32_t count = rbt_roster_entries(roster, job);
-    st = rbt_lineup_place(roster->entries, count, job->worker_count, "worker", &job->shape);
+    st = rbt_numbering_place(roster->entries, count, job->worker_count, "worker", &job->shape);
     RBT_ASSERT(st == RBT_OK); /* line_up() has tried */
     rbt_roster_assign(roster, count);
     rbt_roster_start_jobs(roster, out);
@@ -724,10 +725,10 @@ static void say_missing(rbt_roster *roster, struct rbt_roster_job *job,
                         struct rbt_text_buffer *text)
 {
     if (!roster->has_servers) {
-        const struct rbt_lineup_shape shape = {.process_size = 1,
-                                               .process_count = roster->options.server_count};
+        const struct rbt_numbering_shape shape = {.process_size = 1,
+                                                  .process_count = roster->options.server_count};
         const uint32_t count = rbt_roster_entries(roster, NULL);
-        rbt_lineup_missing(roster->entries, count, &shape, "server", text);
+        rbt_numbering_missing(roster->entries, count, &shape, "server", text);
     }
     const bool is_none = job == NULL && roster->options.is_once;
     if (job != NULL && !job->shape.is_complete) {

@@ -256,7 +256,7 @@ void rbt_roster_job_missing(rbt_roster *roster, struct rbt_roster_job *job,
                             struct rbt_text_buffer *text)
 {
     const uint32_t count = rbt_roster_entries(roster, job);
-    rbt_lineup_missing(roster->entries, count, &job->shape, "worker", text);
+    rbt_numbering_missing(roster->entries, count, &job->shape, "worker", text);
 }
 
 /* Somebody who is there has brought a part of a round that is not complete. */

@@ -5,7 +5,7 @@
 
 #include "core/members.h"
 #include "proto/bounds.h"
-#include "proto/lineup.h"
+#include "proto/numbering.h"
 #include "proto/roster.h"
 
 enum { RBT_ROSTER_DROPS_KEPT = 64 };
@@ -74,7 +74,7 @@ struct rbt_roster_job {
     struct rbt_wire_secret read_permit;
     struct rbt_wire_secret secret; /* that they must show to servers, and its readers */
     struct rbt_wire_secret read_secret;
-    struct rbt_lineup_shape shape;
+    struct rbt_numbering_shape shape;
     rbt_time deadline; /* for everybody to come */
     uint32_t left_count;
     uint64_t round;                /* the last complete one */
@@ -100,7 +100,7 @@ struct rbt_roster {
     struct rbt_roster_job *jobs;   /* RBT_ROSTER_JOBS_MAX */
     rbt_members *members;          /* who is silent; by place */
     struct rbt_member_effect *member_effects;
-    struct rbt_lineup_entry *entries; /* scratch for numbering, and whose they are */
+    struct rbt_numbering_entry *entries; /* scratch for numbering, and whose they are */
     uint32_t *entry_peers;
     const char **shards; /* all servers', once they are there */
     uint32_t shard_count;

@@ -1,4 +1,4 @@
-/* proto/lineup.h - which process is which: numbers for those that asked for one, and for
+/* proto/numbering.h - which process is which: numbers for those that asked for one, and for
  * those that take any.
  *
  * A job has `workers` workers in processes of equal size, but for the last, which may have fewer.
@@ -6,8 +6,8 @@
  * of one.
  *
  * Pure functions. Threads: any. */
-#ifndef RUBATO_PROTO_LINEUP_H
-#define RUBATO_PROTO_LINEUP_H
+#ifndef RUBATO_PROTO_NUMBERING_H
+#define RUBATO_PROTO_NUMBERING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,13 +17,13 @@
 
 #include "base/text.h"
 
-struct rbt_lineup_entry {
+struct rbt_numbering_entry {
     int32_t asked;    /* its number, or -1: any */
     uint32_t threads; /* workers here; at least 1 */
-    uint32_t index;   /* set by rbt_lineup_place() */
+    uint32_t index;   /* set by rbt_numbering_place() */
 };
 
-struct rbt_lineup_shape {
+struct rbt_numbering_shape {
     uint32_t process_size;
     uint32_t process_count;
     bool is_complete; /* everybody is there */
@@ -32,13 +32,13 @@ struct rbt_lineup_shape {
 /* Gives every entry its number; those that take any get what is free, in order. It may change with
  * every entry that is added, until all are there. Fails with RBT_E_INVALID and a sentence, and
  * leaves the numbers as they are, if they cannot belong together. `what`: "worker", "server". */
-RBT_MUST_USE rbt_status rbt_lineup_place(struct rbt_lineup_entry *entries, uint32_t count,
-                                         uint32_t workers, const char *what,
-                                         struct rbt_lineup_shape *shape);
+RBT_MUST_USE rbt_status rbt_numbering_place(struct rbt_numbering_entry *entries, uint32_t count,
+                                            uint32_t workers, const char *what,
+                                            struct rbt_numbering_shape *shape);
 
 /* Adds "worker/0, worker/2" to the text: those that are not there; the first few of them. */
-void rbt_lineup_missing(const struct rbt_lineup_entry *entries, uint32_t count,
-                        const struct rbt_lineup_shape *shape, const char *what,
-                        struct rbt_text_buffer *text);
+void rbt_numbering_missing(const struct rbt_numbering_entry *entries, uint32_t count,
+                           const struct rbt_numbering_shape *shape, const char *what,
+                           struct rbt_text_buffer *text);
 
 #endif

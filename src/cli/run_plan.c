@@ -1,8 +1,8 @@
-/* cli/crew.c - the processes of `rubato run`: their command lines, hosts and addresses.
+/* cli/run_plan.c - the processes of `rubato run`: their command lines, hosts and addresses.
  *
  * On one host everybody meets at Unix sockets in a private directory, whose names are known
  * beforehand. Over TCP the coordinator takes a free port and says which; the others wait for it. */
-#include "cli/crew.h"
+#include "cli/run_plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,27 +14,27 @@
 
 static const struct rbt_host nearby = {.name = "localhost", .slots = 1, .is_here = true};
 
-int64_t rbt_crew_processes(const struct rbt_crew_options *options)
+int64_t rbt_run_plan_processes(const struct rbt_run_plan_options *options)
 {
     return (options->workers + options->threads - 1) / options->threads;
 }
 
-static const struct rbt_host *host_of_worker(const struct rbt_crew_options *options, int64_t i)
+static const struct rbt_host *host_of_worker(const struct rbt_run_plan_options *options, int64_t i)
 {
     return options->hosts == NULL ? &nearby : rbt_hosts_of_worker(options->hosts, (uint64_t)i);
 }
 
-static const struct rbt_host *host_of_server(const struct rbt_crew_options *options, int64_t i)
+static const struct rbt_host *host_of_server(const struct rbt_run_plan_options *options, int64_t i)
 {
     if (options->is_beside) {
-        return host_of_worker(options, i % rbt_crew_processes(options));
+        return host_of_worker(options, i % rbt_run_plan_processes(options));
     }
     return options->hosts == NULL ? &nearby : rbt_hosts_of_server(options->hosts, (uint64_t)i);
 }
 
 /* The TCP address, with any free port, of a process on the host. */
-static rbt_status tcp_address(const struct rbt_crew_options *options, const struct rbt_host *host,
-                              char *address, size_t size)
+static rbt_status tcp_address(const struct rbt_run_plan_options *options,
+                              const struct rbt_host *host, char *address, size_t size)
 {
     struct rbt_host shown = *host;
     const bool is_nameless =
@@ -54,7 +54,7 @@ static rbt_status tcp_address(const struct rbt_crew_options *options, const stru
 }
 
 /* What all processes have. */
-static void add_common(const struct rbt_crew_options *options, struct rbt_argv *words)
+static void add_common(const struct rbt_run_plan_options *options, struct rbt_argv *words)
 {
     rbt_argv_add(words, "--start-timeout=%g", options->start_timeout);
     rbt_argv_add(words, "--timeout=%g", options->timeout);
@@ -65,7 +65,7 @@ static void add_common(const struct rbt_crew_options *options, struct rbt_argv *
 }
 
 /* Where servers and worker processes find the coordinator. */
-static void add_coordinator(const struct rbt_crew_options *options, struct rbt_argv *words)
+static void add_coordinator(const struct rbt_run_plan_options *options, struct rbt_argv *words)
 {
     rbt_argv_add(words, "--coordinator");
     if (options->coordinator != NULL) {
@@ -77,7 +77,7 @@ static void add_coordinator(const struct rbt_crew_options *options, struct rbt_a
     }
 }
 
-static rbt_status describe_coordinator(const struct rbt_crew_options *options,
+static rbt_status describe_coordinator(const struct rbt_run_plan_options *options,
                                        struct rbt_argv *words)
 {
     rbt_argv_add(words, "coordinator");
@@ -99,7 +99,7 @@ static rbt_status describe_coordinator(const struct rbt_crew_options *options,
 }
 
 /* What a server may load. */
-static void add_plugins(const struct rbt_crew_options *options, struct rbt_argv *words)
+static void add_plugins(const struct rbt_run_plan_options *options, struct rbt_argv *words)
 {
     for (size_t i = 0; i < options->plugin_count; i++) {
         rbt_argv_add(words, "--plugin=%s", options->plugins[i]);
@@ -107,7 +107,7 @@ static void add_plugins(const struct rbt_crew_options *options, struct rbt_argv 
 }
 
 /* Where a server listens, behind the name of the option that says so. */
-static rbt_status add_listen(const struct rbt_crew_options *options, int64_t index,
+static rbt_status add_listen(const struct rbt_run_plan_options *options, int64_t index,
                              const char *option, struct rbt_argv *words)
 {
     const struct rbt_host *host =
@@ -123,7 +123,7 @@ static rbt_status add_listen(const struct rbt_crew_options *options, int64_t ind
     return st;
 }
 
-static rbt_status describe_server(const struct rbt_crew_options *options, int64_t index,
+static rbt_status describe_server(const struct rbt_run_plan_options *options, int64_t index,
                                   struct rbt_argv *words)
 {
     rbt_argv_add(words, "server");
@@ -136,7 +136,7 @@ static rbt_status describe_server(const struct rbt_crew_options *options, int64_
     return st;
 }
 
-static rbt_status describe_worker(const struct rbt_crew_options *options, int64_t index,
+static rbt_status describe_worker(const struct rbt_run_plan_options *options, int64_t index,
                                   struct rbt_argv *words)
 {
     rbt_status st = RBT_OK;
@@ -162,7 +162,7 @@ static rbt_status describe_worker(const struct rbt_crew_options *options, int64_
 }
 
 /* What the process reads first. */
-static void describe_input(const struct rbt_crew_options *options, const struct rbt_host *host,
+static void describe_input(const struct rbt_run_plan_options *options, const struct rbt_host *host,
                            bool is_plain, struct rbt_text_buffer *text)
 {
     char terminal[32];
@@ -179,8 +179,8 @@ static void describe_input(const struct rbt_crew_options *options, const struct 
 }
 
 /* Puts the parts of one process together: what to run becomes what runs it there. */
-static rbt_status finish(const struct rbt_crew_options *options, const struct rbt_host *host,
-                         struct rbt_crew_member *member, struct rbt_launch_process *process)
+static rbt_status finish(const struct rbt_run_plan_options *options, const struct rbt_host *host,
+                         struct rbt_run_plan_member *member, struct rbt_launch_process *process)
 {
     describe_input(options, host, process->is_plain, &member->input);
     if (!host->is_here) {
@@ -201,8 +201,8 @@ static rbt_status finish(const struct rbt_crew_options *options, const struct rb
 }
 
 /* The number `i` of all. */
-static rbt_status describe(const struct rbt_crew_options *options, size_t i,
-                           struct rbt_crew_member *member, struct rbt_launch_process *process)
+static rbt_status describe(const struct rbt_run_plan_options *options, size_t i,
+                           struct rbt_run_plan_member *member, struct rbt_launch_process *process)
 {
     const int64_t server = (int64_t)i - 1;
     const int64_t worker = options->is_colocated ? server : server - options->servers;
@@ -228,22 +228,22 @@ static rbt_status describe(const struct rbt_crew_options *options, size_t i,
     return st != RBT_OK ? st : finish(options, host, member, process);
 }
 
-rbt_status rbt_crew_build(const struct rbt_crew_options *options, struct rbt_crew *crew)
+rbt_status rbt_run_plan_build(const struct rbt_run_plan_options *options, struct rbt_run_plan *plan)
 {
     RBT_ASSERT(options->workers > 0);
     RBT_ASSERT(options->threads > 0);
     RBT_ASSERT(options->servers > 0);
     const int64_t servers = options->is_colocated ? 0 : options->servers;
-    const size_t count = (size_t)(1 + servers + rbt_crew_processes(options));
-    if (options->is_colocated && options->servers > rbt_crew_processes(options)) {
+    const size_t count = (size_t)(1 + servers + rbt_run_plan_processes(options));
+    if (options->is_colocated && options->servers > rbt_run_plan_processes(options)) {
         return rbt_fail(RBT_E_INVALID, "%lld servers do not fit into %lld worker processes",
-                        (long long)options->servers, (long long)rbt_crew_processes(options));
+                        (long long)options->servers, (long long)rbt_run_plan_processes(options));
     }
     if (options->is_colocated && options->server_threads != 1) {
         return rbt_fail(RBT_E_INVALID,
                         "options \"--colocate\" and \"--server-threads\" exclude each other");
     }
-    struct rbt_crew made = {.count = count};
+    struct rbt_run_plan made = {.count = count};
     made.processes = rbt_calloc(count, sizeof *made.processes);
     made.members = rbt_calloc(count, sizeof *made.members);
     rbt_status st = RBT_OK;
@@ -254,20 +254,20 @@ rbt_status rbt_crew_build(const struct rbt_crew_options *options, struct rbt_cre
         st = describe(options, i, &made.members[i], &made.processes[i]);
     }
     if (st != RBT_OK) {
-        rbt_crew_deinit(&made);
+        rbt_run_plan_deinit(&made);
         return st;
     }
-    *crew = made;
+    *plan = made;
     return RBT_OK;
 }
 
-void rbt_crew_deinit(struct rbt_crew *crew)
+void rbt_run_plan_deinit(struct rbt_run_plan *plan)
 {
-    for (size_t i = 0; crew->members != NULL && i < crew->count; i++) {
-        rbt_argv_deinit(&crew->members[i].words);
-        rbt_text_deinit(&crew->members[i].input);
+    for (size_t i = 0; plan->members != NULL && i < plan->count; i++) {
+        rbt_argv_deinit(&plan->members[i].words);
+        rbt_text_deinit(&plan->members[i].input);
     }
-    rbt_free(crew->members);
-    rbt_free(crew->processes);
-    *crew = (struct rbt_crew){0};
+    rbt_free(plan->members);
+    rbt_free(plan->processes);
+    *plan = (struct rbt_run_plan){0};
 }

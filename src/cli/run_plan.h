@@ -1,13 +1,13 @@
-/* cli/crew.h - the processes of `rubato run`: their command lines, hosts and addresses.
+/* cli/run_plan.h - the processes of `rubato run`: their command lines, hosts and addresses.
  *
- *     struct rbt_crew crew = {0};
- *     rbt_status st = rbt_crew_build(&options, &crew);
- *     ... rbt_launch_run() with crew.processes ...
- *     rbt_crew_deinit(&crew);
+ *     struct rbt_run_plan plan = {0};
+ *     rbt_status st = rbt_run_plan_build(&options, &plan);
+ *     ... rbt_launch_run() with plan.processes ...
+ *     rbt_run_plan_deinit(&plan);
  *
  * The coordinator comes first, then the servers, then the worker processes. Threads: none. */
-#ifndef RUBATO_CLI_CREW_H
-#define RUBATO_CLI_CREW_H
+#ifndef RUBATO_CLI_RUN_PLAN_H
+#define RUBATO_CLI_RUN_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 
-struct rbt_crew_options {
+struct rbt_run_plan_options {
     const char *program;           /* path of rubato here */
     const char *far_program;       /* on other hosts */
     int64_t workers;               /* of the job */
@@ -51,25 +51,25 @@ struct rbt_crew_options {
 };
 
 /* One process; what rbt_launch_process points to. */
-struct rbt_crew_member {
+struct rbt_run_plan_member {
     char name[32];
     struct rbt_argv words;
     struct rbt_text_buffer input;
 };
 
 /* All zeros is empty. */
-struct rbt_crew {
+struct rbt_run_plan {
     struct rbt_launch_process *processes; /* owned */
-    struct rbt_crew_member *members;      /* owned */
+    struct rbt_run_plan_member *members;  /* owned */
     size_t count;
 };
 
 /* How many worker processes there are. */
-int64_t rbt_crew_processes(const struct rbt_crew_options *options);
+int64_t rbt_run_plan_processes(const struct rbt_run_plan_options *options);
 
 /* Fails with RBT_E_INVALID when other hosts could not reach this one; with RBT_E_NOMEM. */
-RBT_MUST_USE rbt_status rbt_crew_build(const struct rbt_crew_options *options,
-                                       struct rbt_crew *crew);
-void rbt_crew_deinit(struct rbt_crew *crew);
+RBT_MUST_USE rbt_status rbt_run_plan_build(const struct rbt_run_plan_options *options,
+                                           struct rbt_run_plan *plan);
+void rbt_run_plan_deinit(struct rbt_run_plan *plan);
 
 #endif

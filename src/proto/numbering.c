@@ -1,6 +1,6 @@
-/* proto/lineup.c - which process is which. Clusters have few processes and numbers are given
+/* proto/numbering.c - which process is which. Clusters have few processes and numbers are given
  * seldom: the obvious loops do. */
-#include "proto/lineup.h"
+#include "proto/numbering.h"
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -8,14 +8,14 @@
 enum { NAMES_MAX = 8 }; /* more missing ones are only counted */
 
 /* How many workers process `index` has. */
-static uint32_t size_of(const struct rbt_lineup_shape *shape, uint32_t workers, uint32_t index)
+static uint32_t size_of(const struct rbt_numbering_shape *shape, uint32_t workers, uint32_t index)
 {
     const uint32_t first = index * shape->process_size;
     const uint32_t rest = workers - first;
     return rest < shape->process_size ? rest : shape->process_size;
 }
 
-static bool is_taken(const struct rbt_lineup_entry *entries, uint32_t count, uint32_t index)
+static bool is_taken(const struct rbt_numbering_entry *entries, uint32_t count, uint32_t index)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (entries[i].index == index) {
@@ -25,7 +25,7 @@ static bool is_taken(const struct rbt_lineup_entry *entries, uint32_t count, uin
     return false;
 }
 
-static bool is_asked(const struct rbt_lineup_entry *entries, uint32_t count, uint32_t index)
+static bool is_asked(const struct rbt_numbering_entry *entries, uint32_t count, uint32_t index)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (entries[i].asked == (int32_t)index) {
@@ -35,10 +35,11 @@ static bool is_asked(const struct rbt_lineup_entry *entries, uint32_t count, uin
     return false;
 }
 
-static rbt_status check_asked(const struct rbt_lineup_entry *entries, uint32_t i, uint32_t workers,
-                              const char *what, const struct rbt_lineup_shape *shape)
+static rbt_status check_asked(const struct rbt_numbering_entry *entries, uint32_t i,
+                              uint32_t workers, const char *what,
+                              const struct rbt_numbering_shape *shape)
 {
-    const struct rbt_lineup_entry *entry = &entries[i];
+    const struct rbt_numbering_entry *entry = &entries[i];
     if (entry->asked < 0) {
         return RBT_OK;
     }
@@ -61,8 +62,8 @@ static rbt_status check_asked(const struct rbt_lineup_entry *entries, uint32_t i
 }
 
 /* Whether all of them together may be a part of one job. */
-static rbt_status check(const struct rbt_lineup_entry *entries, uint32_t count, uint32_t workers,
-                        const char *what, const struct rbt_lineup_shape *shape)
+static rbt_status check(const struct rbt_numbering_entry *entries, uint32_t count, uint32_t workers,
+                        const char *what, const struct rbt_numbering_shape *shape)
 {
     const uint32_t last = size_of(shape, workers, shape->process_count - 1);
     uint64_t sum = 0;
@@ -90,12 +91,13 @@ static rbt_status check(const struct rbt_lineup_entry *entries, uint32_t count, 
     return RBT_OK;
 }
 
-rbt_status rbt_lineup_place(struct rbt_lineup_entry *entries, uint32_t count, uint32_t workers,
-                            const char *what, struct rbt_lineup_shape *shape)
+rbt_status rbt_numbering_place(struct rbt_numbering_entry *entries, uint32_t count,
+                               uint32_t workers, const char *what,
+                               struct rbt_numbering_shape *shape)
 {
     RBT_ASSERT(count > 0);
     RBT_ASSERT(workers > 0);
-    struct rbt_lineup_shape s = {.process_size = 0};
+    struct rbt_numbering_shape s = {.process_size = 0};
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         RBT_ASSERT(entries[i].threads > 0);
@@ -125,9 +127,9 @@ rbt_status rbt_lineup_place(struct rbt_lineup_entry *entries, uint32_t count, ui
     return RBT_OK;
 }
 
-void rbt_lineup_missing(const struct rbt_lineup_entry *entries, uint32_t count,
-                        const struct rbt_lineup_shape *shape, const char *what,
-                        struct rbt_text_buffer *text)
+void rbt_numbering_missing(const struct rbt_numbering_entry *entries, uint32_t count,
+                           const struct rbt_numbering_shape *shape, const char *what,
+                           struct rbt_text_buffer *text)
 {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < shape->process_count; i++) {
