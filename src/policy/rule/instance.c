@@ -146,11 +146,12 @@ rbt_status rbt_rule_create(const struct rbt_rule *rule, const char *text,
     RBT_ASSERT(rule->create != NULL);
     RBT_ASSERT(rule->apply != NULL);
     struct parameters parameters = {.count = 0};
-    *instance = (struct rbt_rule_instance){.rule = rule};
+    *instance = (struct rbt_rule_instance){0};
     rbt_status st = read_parameters(text, &parameters);
     if (st != RBT_OK) {
         return st;
     }
+    instance->rule = rule;
     const struct rbt_rule_setup setup = {.struct_size = sizeof setup,
                                          .table = table->name,
                                          .width = table->width,

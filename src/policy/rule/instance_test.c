@@ -144,6 +144,7 @@ static void parameters_are_limited_in_number_and_size(void **state)
     text[200] = '\0';
     assert_fails(rbt_rule_create(&rule, text, &table, &instance), RBT_E_INVALID,
                  "is not a parameter");
+    assert_null(instance.rule); /* its owner destroys it: nothing was created */
 }
 
 static void a_rule_that_fails_says_why(void **state)
