@@ -89,19 +89,27 @@ struct stand {
     double workers; /* whose bytes they are; NaN: not known */
 };
 
-/* Adds the rate from one stand to the next, as a step. */
-static void add_step(struct rbt_chart_curve *curve, struct stand *from, const struct stand *to)
+/* Two evaluations may come in a moment. The rate between them is that of one message or two, and
+ * thousands of times as high as all others: such a step belongs to the next. */
+static double shortest_step(double run)
+{
+    return run / 1000;
+}
+
+/* Adds the rate from one stand to the next, as a step, if that is not too short. */
+static void add_step(struct rbt_chart_curve *curve, struct stand *from, const struct stand *to,
+                     double shortest)
 {
     const double rate = (to->bytes - from->bytes) / (to->t - from->t);
     if (!isfinite(to->x) || !isfinite(to->t) || !isfinite(to->bytes)) {
         return;
     }
-    if (to->t > from->t && rate >= 0 && isfinite(rate) &&
-        (to->workers == from->workers || isnan(to->workers))) {
+    if (!(to->t > from->t) || to->t - from->t < shortest) {
+        return;
+    }
+    if (rate >= 0 && isfinite(rate) && (to->workers == from->workers || isnan(to->workers))) {
         add_point(curve, from->x, rate);
         add_point(curve, to->x, rate);
-    } else if (!(to->t > from->t)) {
-        return; /* it belongs to the next step */
     }
     *from = *to;
 }
@@ -120,12 +128,15 @@ static rbt_status add_class(struct rbt_chart *chart, const struct rbt_chart_run 
         return st;
     }
     struct stand from = {.workers = workers < 0 ? NAN : rbt_runs_value(run, 0, workers)};
+    const double shortest =
+        run->row_count == 0 ? 0
+                            : shortest_step(rbt_runs_value(run, run->row_count - 1, RBT_RUNS_T));
     for (size_t i = 0; i < run->row_count; i++) {
         const struct stand to = {.x = rbt_runs_value(run, i, at->x_column),
                                  .t = rbt_runs_value(run, i, RBT_RUNS_T),
                                  .bytes = rbt_runs_value(run, i, column),
                                  .workers = workers < 0 ? NAN : rbt_runs_value(run, i, workers)};
-        add_step(last_curve(chart), &from, &to);
+        add_step(last_curve(chart), &from, &to, shortest);
     }
     close_curve(chart);
     return RBT_OK;
@@ -156,6 +167,8 @@ static rbt_status add_node(struct rbt_chart *chart, const struct rbt_chart_run *
         return st;
     }
     struct stand from = {.workers = NAN};
+    const double shortest =
+        run->sample_count == 0 ? 0 : shortest_step(run->samples[run->sample_count - 1].t);
     for (size_t i = 0; i < run->sample_count; i++) {
         const struct rbt_runs_sample *sample = &run->samples[i];
         if (strcmp(sample->node, node) == 0) {
@@ -163,7 +176,7 @@ static rbt_status add_node(struct rbt_chart *chart, const struct rbt_chart_run *
                                      .t = sample->t,
                                      .bytes = is_sent ? sample->sent : sample->received,
                                      .workers = NAN};
-            add_step(last_curve(chart), &from, &to);
+            add_step(last_curve(chart), &from, &to, shortest);
         }
     }
     close_curve(chart);

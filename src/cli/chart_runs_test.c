@@ -72,6 +72,29 @@ static void bandwidth_adds_up_to_the_bytes(void **state)
     done(chart, &run);
 }
 
+/* What was sent between two evaluations that come in a moment belongs to the next step. */
+static void a_moment_is_no_step(void **state)
+{
+    struct rbt_run run;
+    struct rbt_chart *chart = make();
+    (void)state;
+    read_text("{\"event\":\"eval\",\"t\":1,\"workers\":2,\"sent\":{\"clock\":1000},"
+              "\"received\":{\"read\":1000}}\n"
+              "{\"event\":\"eval\",\"t\":1.0001,\"workers\":2,\"sent\":{\"clock\":3000},"
+              "\"received\":{\"read\":1000}}\n"
+              "{\"event\":\"eval\",\"t\":5,\"workers\":2,\"sent\":{\"clock\":5000},"
+              "\"received\":{\"read\":5000}}\n",
+              &run);
+    const struct rbt_chart_run part = {.run = &run, .x_column = RBT_RUNS_T};
+    assert_ok(rbt_chart_add_bandwidth(chart, &part));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(chart->curves[i].count, 4);
+        assert_true(fabs(area(&chart->curves[i]) - 5000) < 1e-6);
+        assert_true(chart->curves[i].y[3] == 1000);
+    }
+    done(chart, &run);
+}
+
 /* The figures of all processes come at the end; before, they are those of one. */
 static void other_peoples_bytes_are_no_bandwidth(void **state)
 {
@@ -169,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bandwidth_adds_up_to_the_bytes),
+        cmocka_unit_test(a_moment_is_no_step),
         cmocka_unit_test(other_peoples_bytes_are_no_bandwidth),
         cmocka_unit_test(nodes_have_curves_of_their_own),
         cmocka_unit_test(lags_and_rows_are_shares),
