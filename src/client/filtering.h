@@ -48,7 +48,7 @@ RBT_MUST_USE rbt_status rbt_filtering_fit(struct rbt_filtering *filtering, size_
 struct rbt_filtering_rows {
     const uint64_t *keys; /* (count) */
     size_t count;
-    float *values;      /* (count, width); see filter/chain.h for what they are afterwards */
+    float *values;      /* (count, width); see policy/filter/chain.h for what they are afterwards */
     const float *known; /* (count, width), or NULL */
     uint64_t turn;
     bool is_release; /* what filters hold back goes as well */

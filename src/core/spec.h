@@ -22,7 +22,7 @@
 #include "math/initial.h"
 #include "math/merge.h"
 
-struct rbt_priority_policy; /* comm/priority.h */
+struct rbt_priority_policy; /* policy/priority/priority.h */
 
 /* Zeros are the defaults; only the width has to be said. */
 struct rbt_spec {

@@ -1,7 +1,7 @@
 /* algo/frame/assign.c - parts of the data for whoever has nothing to do.
  *
  * The worker pushes its question to its own row, which the shard sees to at once, and reads the
- * row. What it pushes and reads is listed in rule/parts.c. */
+ * row. What it pushes and reads is listed in policy/rule/parts.c. */
 #include "algo/frame/assign.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-/* As in rule/parts.c. */
+/* As in policy/rule/parts.c. */
 enum { TURN, PASS, LIMIT, FINISHED, FINISHED_PASS, SECONDS, SECONDS_REST, WIDTH };
 enum { ANSWER = 1, ANSWER_PASS, ANSWER_PART, IS_FIRST, COUNT, RETURNED }; /* as many */
 enum { GIVEN, WAIT, DONE };

@@ -19,8 +19,8 @@
  *         }
  *     the last worker there: rbt_assign_count(&assign, worker)
  *
- * What is behind it is a table with the rule "parts" (rule/parts.c). Threads: tables are shared; a
- * turn belongs to its worker. */
+ * What is behind it is a table with the rule "parts" (policy/rule/parts.c). Threads: tables are
+ * shared; a turn belongs to its worker. */
 #ifndef RUBATO_ALGO_FRAME_ASSIGN_H
 #define RUBATO_ALGO_FRAME_ASSIGN_H
 
