@@ -1,6 +1,6 @@
-/* proto/filters_test.c - a table with filters at a host: updates that were filtered, reads that
- * are changes of what their reader has, and peers that break the rules. */
-#include "proto/host_rig.h"
+/* proto/filters_test.c - a table with filters at a job shard: updates that were filtered, reads
+ * that are changes of what their reader has, and peers that break the rules. */
+#include "proto/job_shard_rig.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static rbt_status push(struct fixture *f, rbt_chain *chain, float *values, size_
     if (damaged < rows.packed_bytes) {
         bytes[damaged] = (char)(bytes[damaged] ^ 0x55);
     }
-    const struct rbt_wire_news news = rbt_host_news(f->host, 0);
+    const struct rbt_wire_news news = rbt_job_shard_news(f->job_shard, 0);
     id = news.arrived + 1;
     make_push(f, 0, id,
               (struct rbt_wire_push){

@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "base/mutant.h"
 #include "proto/admitted.h"
-#include "proto/host.h"
+#include "proto/job_shard.h"
 #include "proto/strangers.h"
 #include "wire/message.h"
 
@@ -29,8 +29,8 @@ struct connection {
     struct rbt_stranger stranger; /* first: it leads back to the connection */
     rbt_service *service;
     uint32_t port;
-    struct rbt_guest guest;
-    rbt_host *host; /* NULL: the peer has not said who it is */
+    struct rbt_session session;
+    rbt_job_shard *job_shard; /* NULL: the peer has not said who it is */
     rbt_time since;
     bool is_over;            /* it is cut at the end of the step */
     bool is_down;            /* its carrier knows that it is over */
@@ -52,8 +52,8 @@ struct rbt_service {
     uint32_t over_count;        /* connections that are over and not yet cut */
     struct rbt_strangers strangers;
     struct rbt_admitted admitted;
-    rbt_host **hosts;
-    uint32_t host_count;
+    rbt_job_shard **job_shards;
+    uint32_t job_shard_count;
     uint64_t dropped[DROPPED_MAX];
     uint32_t dropped_count; /* ever */
 };
@@ -86,8 +86,8 @@ static void free_connection(struct connection *connection)
         *at = connection->next;
     }
     rbt_strangers_remove(&service->strangers, &connection->stranger);
-    if (connection->host != NULL) {
-        rbt_host_forget(connection->host, &connection->guest);
+    if (connection->job_shard != NULL) {
+        rbt_job_shard_forget(connection->job_shard, &connection->session);
     }
     RBT_ASSERT(service->ports[connection->port] == connection);
     service->ports[connection->port] = NULL;
@@ -104,10 +104,10 @@ void rbt_service_destroy(rbt_service *service)
             free_connection(service->ports[i]);
         }
     }
-    for (uint32_t i = 0; i < service->host_count; i++) {
-        rbt_host_destroy(service->hosts[i]);
+    for (uint32_t i = 0; i < service->job_shard_count; i++) {
+        rbt_job_shard_destroy(service->job_shards[i]);
     }
-    rbt_free(service->hosts);
+    rbt_free(service->job_shards);
     rbt_free(service->ports);
     rbt_admitted_deinit(&service->admitted);
     rbt_free(service);
@@ -154,7 +154,7 @@ static void note_refusal(const struct connection *connection, const char *why, r
     }
 }
 
-/* Takes a block of the host's for the peer of a connection. */
+/* Takes a block of the job shard's for the peer of a connection. */
 static void send_block(void *context, struct rbt_block *block)
 {
     struct connection *connection = context;
@@ -167,7 +167,7 @@ static void send_block(void *context, struct rbt_block *block)
 /* Says no, in a sentence, and ends the connection. */
 static void refuse(struct connection *connection, rbt_status status, const char *why, rbt_time now)
 {
-    const bool is_failure = rbt_host_is_failure(status) && connection->host != NULL;
+    const bool is_failure = rbt_job_shard_is_failure(status) && connection->job_shard != NULL;
     if (status != RBT_E_NOTFOUND && !is_failure) { /* that one comes back */
         note_refusal(connection, why, now);
     }
@@ -177,7 +177,7 @@ static void refuse(struct connection *connection, rbt_status status, const char 
                                          .flags = status == RBT_E_NOTFOUND ? RBT_FRAME_TRY_AGAIN
                                                   : is_failure             ? RBT_FRAME_FAILURE
                                                                            : 0,
-                                         .worker = connection->guest.worker,
+                                         .worker = connection->session.worker,
                                          .id = is_failure ? (uint64_t)-status : 0};
         block->bytes = rbt_wire_put_refused(block->data, why);
         rbt_wire_close(block->data, header, block->bytes);
@@ -193,18 +193,18 @@ static void refuse_all(struct connection *connection, rbt_status status, const c
                        rbt_time now)
 {
     rbt_service *service = connection->service;
-    const rbt_host *host = connection->host;
+    const rbt_job_shard *job_shard = connection->job_shard;
     char text[RBT_ERROR_MAX + 64];
-    if (host == NULL || !rbt_host_is_failure(status)) {
+    if (job_shard == NULL || !rbt_job_shard_is_failure(status)) {
         refuse(connection, status, why, now);
         return;
     }
     (void)snprintf(text, sizeof text, "job %llu has failed: %s",
-                   (unsigned long long)rbt_host_job(host), why);
+                   (unsigned long long)rbt_job_shard_job(job_shard), why);
     note(service, text);
     for (uint32_t i = 0; i < service->port_max; i++) {
         struct connection *c = service->ports[i];
-        if (c != NULL && c->host == host && !c->is_over) {
+        if (c != NULL && c->job_shard == job_shard && !c->is_over) {
             refuse(c, status, why, now);
         }
     }
@@ -267,11 +267,11 @@ uint32_t rbt_service_strangers(const rbt_service *service)
 
 /* --- Who is there ---------------------------------------------------------------------------- */
 
-static rbt_host *find_host(const rbt_service *service, uint64_t job)
+static rbt_job_shard *find_job_shard(const rbt_service *service, uint64_t job)
 {
-    for (uint32_t i = 0; i < service->host_count; i++) {
-        if (rbt_host_job(service->hosts[i]) == job) {
-            return service->hosts[i];
+    for (uint32_t i = 0; i < service->job_shard_count; i++) {
+        if (rbt_job_shard_job(service->job_shards[i]) == job) {
+            return service->job_shards[i];
         }
     }
     return NULL;
@@ -287,34 +287,34 @@ static bool is_dropped(const rbt_service *service, uint64_t job)
     return false;
 }
 
-static rbt_status make_host(rbt_service *service, const struct rbt_wire_hello *hello,
-                            rbt_host **host)
+static rbt_status make_job_shard(rbt_service *service, const struct rbt_wire_hello *hello,
+                                 rbt_job_shard **job_shard)
 {
-    if (service->host_count >= JOBS_MAX) {
+    if (service->job_shard_count >= JOBS_MAX) {
         return rbt_fail(RBT_E_BUSY, "the server already has %d jobs, the most that it allows",
                         JOBS_MAX);
     }
     char name[RBT_NAME_MAX + 32];
     (void)snprintf(name, sizeof name, "shard %u at %s", hello->shard, service->address);
-    const struct rbt_host_options options = {.job = hello->job,
-                                             .worker_count = hello->worker_count,
-                                             .table_max = RBT_JOB_TABLES_MAX,
-                                             .name = name,
-                                             .shards_here = service->options.shards_here};
-    rbt_host **grown =
-        rbt_realloc(service->hosts, (size_t)service->host_count + 1, sizeof *service->hosts);
+    const struct rbt_job_shard_options options = {.job = hello->job,
+                                                  .worker_count = hello->worker_count,
+                                                  .table_max = RBT_JOB_TABLES_MAX,
+                                                  .name = name,
+                                                  .shards_here = service->options.shards_here};
+    rbt_job_shard **grown = rbt_realloc(service->job_shards, (size_t)service->job_shard_count + 1,
+                                        sizeof *service->job_shards);
     if (grown == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for another job");
     }
-    service->hosts = grown;
-    const rbt_status st = rbt_host_create(&options, host);
+    service->job_shards = grown;
+    const rbt_status st = rbt_job_shard_create(&options, job_shard);
     if (st != RBT_OK) {
         return st;
     }
-    service->hosts[service->host_count++] = *host;
+    service->job_shards[service->job_shard_count++] = *job_shard;
     const struct rbt_bounds *told = rbt_admitted_bounds(&service->admitted, hello->job);
     for (uint32_t i = 0; told != NULL && i < told->count; i++) {
-        rbt_host_bound(*host, &told->list[i]);
+        rbt_job_shard_bound(*job_shard, &told->list[i]);
     }
     return RBT_OK;
 }
@@ -340,14 +340,14 @@ static rbt_status check_hello(const rbt_service *service, const struct rbt_wire_
     return rbt_admitted_check(&service->admitted, hello);
 }
 
-static rbt_status find_or_make_host(rbt_service *service, const struct rbt_wire_hello *hello,
-                                    rbt_host **host)
+static rbt_status find_or_make_job_shard(rbt_service *service, const struct rbt_wire_hello *hello,
+                                         rbt_job_shard **job_shard)
 {
-    *host = find_host(service, hello->job);
-    if (*host == NULL && hello->is_reader) {
+    *job_shard = find_job_shard(service, hello->job);
+    if (*job_shard == NULL && hello->is_reader) {
         return rbt_fail(RBT_E_NOTFOUND, "namespace \"%s\" has no job that trains", hello->space);
     }
-    return *host == NULL ? make_host(service, hello, host) : RBT_OK;
+    return *job_shard == NULL ? make_job_shard(service, hello, job_shard) : RBT_OK;
 }
 
 /* A worker has one connection. The newest is the right one: the other was cut without our noticing.
@@ -355,13 +355,13 @@ static rbt_status find_or_make_host(rbt_service *service, const struct rbt_wire_
 static void replace_older(const struct connection *connection)
 {
     const rbt_service *service = connection->service;
-    if (connection->guest.worker == RBT_FRAME_NOBODY) {
+    if (connection->session.worker == RBT_FRAME_NOBODY) {
         return;
     }
     for (uint32_t i = 0; i < service->port_max; i++) {
         struct connection *c = service->ports[i];
-        if (c != NULL && c != connection && c->host == connection->host &&
-            c->guest.worker == connection->guest.worker && !c->guest.is_reader) {
+        if (c != NULL && c != connection && c->job_shard == connection->job_shard &&
+            c->session.worker == connection->session.worker && !c->session.is_reader) {
             end(c);
         }
     }
@@ -373,12 +373,12 @@ static rbt_status welcome(struct connection *connection)
     if (block == NULL) {
         return rbt_fail(RBT_E_NOMEM, "no memory for a connection");
     }
-    const struct rbt_guest *guest = &connection->guest;
+    const struct rbt_session *session = &connection->session;
     const struct rbt_wire_news news =
-        rbt_host_news(connection->host, RBT_MUTANT(WRONG_GREETING) ? 0 : guest->worker);
+        rbt_job_shard_news(connection->job_shard, RBT_MUTANT(WRONG_GREETING) ? 0 : session->worker);
     block->bytes = rbt_wire_put_welcome(block->data, &news);
     rbt_wire_close(block->data,
-                   (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = guest->worker},
+                   (struct rbt_frame){.kind = RBT_FRAME_WELCOME, .worker = session->worker},
                    block->bytes);
     send_block(connection, block);
     rbt_block_unref(block);
@@ -391,7 +391,7 @@ static rbt_status receive_hello(struct connection *connection, const struct rbt_
     rbt_service *service = connection->service;
     struct rbt_wire_cursor cursor = {body, body + frame->length};
     struct rbt_wire_hello hello;
-    rbt_host *host = NULL;
+    rbt_job_shard *job_shard = NULL;
     if (frame->kind != RBT_FRAME_HELLO) {
         return rbt_fail(RBT_E_PROTOCOL,
                         "malformed message: the first is of kind %u instead of a greeting",
@@ -399,16 +399,16 @@ static rbt_status receive_hello(struct connection *connection, const struct rbt_
     }
     rbt_status st = rbt_wire_get_hello(&cursor, &hello);
     st = st != RBT_OK ? st : check_hello(service, &hello);
-    st = st != RBT_OK ? st : find_or_make_host(service, &hello, &host);
+    st = st != RBT_OK ? st : find_or_make_job_shard(service, &hello, &job_shard);
     if (st != RBT_OK) {
         return st;
     }
-    connection->host = host;
+    connection->job_shard = job_shard;
     rbt_strangers_remove(&service->strangers, &connection->stranger);
     memcpy(connection->name, hello.node, sizeof connection->name);
-    connection->guest.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
-    connection->guest.is_reader = hello.is_reader;
-    connection->guest.compression = hello.compression;
+    connection->session.worker = hello.is_reader ? RBT_FRAME_NOBODY : hello.worker;
+    connection->session.is_reader = hello.is_reader;
+    connection->session.compression = hello.compression;
     replace_older(connection);
     return welcome(connection);
 }
@@ -416,7 +416,7 @@ static rbt_status receive_hello(struct connection *connection, const struct rbt_
 bool rbt_service_is_admitted(const rbt_service *service, uint32_t port)
 {
     return port < service->port_max && service->ports[port] != NULL &&
-           service->ports[port]->host != NULL;
+           service->ports[port]->job_shard != NULL;
 }
 
 /* --- Connections ----------------------------------------------------------------------------- */
@@ -452,7 +452,7 @@ static void connect_port(rbt_service *service, const struct rbt_port_event *even
     }
     RBT_ASSERT(service->ports[event->port] == NULL);
     *c = (struct connection){.service = service, .port = event->port, .since = now};
-    c->guest = (struct rbt_guest){
+    c->session = (struct rbt_session){
         .worker = RBT_FRAME_NOBODY, .is_near = event->up.is_near, .send = send_block, .context = c};
     (void)snprintf(c->name, sizeof c->name, "%s", event->up.peer);
     service->ports[event->port] = c;
@@ -468,9 +468,9 @@ static void receive(struct connection *connection, const struct rbt_port_event *
     const char *body = event->frame.body;
     RBT_ASSERT(event->frame.placed == 0); /* a shard has no places for what comes */
     const rbt_status st =
-        connection->host == NULL
+        connection->job_shard == NULL
             ? receive_hello(connection, head, body)
-            : rbt_host_receive(connection->host, &connection->guest, head, body, now);
+            : rbt_job_shard_receive(connection->job_shard, &connection->session, head, body, now);
     if (st != RBT_OK) {
         char why[RBT_ERROR_MAX];
         (void)snprintf(why, sizeof why, "%s", rbt_last_error());
@@ -511,10 +511,10 @@ static void step_port(rbt_service *service, const struct rbt_port_event *event, 
 
 /* --- Turns ----------------------------------------------------------------------------------- */
 
-static void report(const rbt_service *service, rbt_host *host)
+static void report(const rbt_service *service, rbt_job_shard *job_shard)
 {
     if (service->options.on_version != NULL) {
-        rbt_host_report(host, service->options.on_version, service->options.context);
+        rbt_job_shard_report(job_shard, service->options.on_version, service->options.context);
     }
 }
 
@@ -525,20 +525,20 @@ static void settle_all(rbt_service *service)
         service->stepped = c->next;
         c->is_stepped = false;
         if (!c->is_over) {
-            rbt_host_settle(c->host, &c->guest);
+            rbt_job_shard_settle(c->job_shard, &c->session);
         }
     }
-    for (uint32_t i = 0; i < service->host_count; i++) {
-        report(service, service->hosts[i]);
+    for (uint32_t i = 0; i < service->job_shard_count; i++) {
+        report(service, service->job_shards[i]);
     }
 }
 
 static void settle(rbt_service *service, uint32_t port)
 {
     struct connection *c = port < service->port_max ? service->ports[port] : NULL;
-    if (c != NULL && !c->is_over && c->host != NULL) {
-        rbt_host_settle(c->host, &c->guest);
-        report(service, c->host);
+    if (c != NULL && !c->is_over && c->job_shard != NULL) {
+        rbt_job_shard_settle(c->job_shard, &c->session);
+        report(service, c->job_shard);
     }
 }
 
@@ -548,34 +548,34 @@ static void drop(rbt_service *service, uint64_t job)
 {
     service->dropped[service->dropped_count++ % DROPPED_MAX] = job;
     rbt_admitted_remove(&service->admitted, job);
-    rbt_host *host = find_host(service, job);
-    if (host == NULL) {
+    rbt_job_shard *job_shard = find_job_shard(service, job);
+    if (job_shard == NULL) {
         return;
     }
     for (uint32_t i = 0; i < service->port_max; i++) {
         struct connection *c = service->ports[i];
-        if (c != NULL && c->host == host) {
-            rbt_host_forget(host, &c->guest);
-            c->host = NULL;
+        if (c != NULL && c->job_shard == job_shard) {
+            rbt_job_shard_forget(job_shard, &c->session);
+            c->job_shard = NULL;
             end(c);
         }
     }
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < service->host_count; i++) {
-        if (service->hosts[i] != host) {
-            service->hosts[kept++] = service->hosts[i];
+    for (uint32_t i = 0; i < service->job_shard_count; i++) {
+        if (service->job_shards[i] != job_shard) {
+            service->job_shards[kept++] = service->job_shards[i];
         }
     }
-    service->host_count = kept;
-    rbt_host_destroy(host);
+    service->job_shard_count = kept;
+    rbt_job_shard_destroy(job_shard);
 }
 
 /* A job that nobody has come for yet will be told when somebody does. */
 static void change_bound(rbt_service *service, uint64_t job, const struct rbt_bound *bound)
 {
-    rbt_host *host = find_host(service, job);
-    if (host != NULL) {
-        rbt_host_bound(host, bound);
+    rbt_job_shard *job_shard = find_job_shard(service, job);
+    if (job_shard != NULL) {
+        rbt_job_shard_bound(job_shard, bound);
     } else {
         rbt_admitted_bound(&service->admitted, job, bound);
     }
@@ -621,11 +621,11 @@ void rbt_service_step(rbt_service *service, const struct rbt_service_event *even
     service->out = NULL;
 }
 
-const rbt_host *rbt_service_host(const rbt_service *service, uint64_t job)
+const rbt_job_shard *rbt_service_host(const rbt_service *service, uint64_t job)
 {
-    for (uint32_t i = 0; i < service->host_count; i++) {
-        if (rbt_host_job(service->hosts[i]) == job) {
-            return service->hosts[i];
+    for (uint32_t i = 0; i < service->job_shard_count; i++) {
+        if (rbt_job_shard_job(service->job_shards[i]) == job) {
+            return service->job_shards[i];
         }
     }
     return NULL;

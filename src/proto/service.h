@@ -4,8 +4,8 @@
  * A peer first says who it is (HELLO). It is welcomed if it means this shard of this cluster and
  * shows the secret of a job that the coordinator has told of; else it hears why not, in a sentence,
  * and its connection is cut. From then on its messages go to the job's part of the shard
- * (proto/host.h). A worker has one connection to a shard, and the newest counts: the older one was
- * cut without our noticing. When a job fails here, all of its peers hear why.
+ * (proto/job_shard.h). A worker has one connection to a shard, and the newest counts: the older one
+ * was cut without our noticing. When a job fails here, all of its peers hear why.
  *
  *     rbt_service_step(service, &event, now, &outbox);
  *     ... perform the outbox: SEND and CUT of ports ...
@@ -29,7 +29,7 @@
 
 #include "base/clock.h"
 #include "proto/bounds.h"
-#include "proto/host.h"
+#include "proto/job_shard.h"
 #include "proto/outbox.h"
 #include "proto/port.h"
 #include "wire/control.h"
@@ -96,7 +96,7 @@ rbt_time rbt_service_deadline(const rbt_service *service);
 bool rbt_service_is_admitted(const rbt_service *service, uint32_t port);
 
 /* A job's part of the shard, for whoever runs the service itself; NULL: it has none. */
-const rbt_host *rbt_service_host(const rbt_service *service, uint64_t job);
+const rbt_job_shard *rbt_service_host(const rbt_service *service, uint64_t job);
 
 /* Connections whose peers have not said who they are. */
 uint32_t rbt_service_strangers(const rbt_service *service);

@@ -1,6 +1,6 @@
 /* server/shard_thread.h - a thread that owns a shard: it listens, and serves whoever connects.
  *
- * Several jobs may use the shard at once; each has a part of its own (proto/host.h). Threads:
+ * Several jobs may use the shard at once; each has a part of its own (proto/job_shard.h). Threads:
  * create and destroy are the caller's, everything else happens on the shard's own thread. */
 #ifndef RUBATO_SERVER_SHARD_THREAD_H
 #define RUBATO_SERVER_SHARD_THREAD_H

@@ -183,7 +183,7 @@ static rbt_status refuse(const rbt_engine *engine)
     return engine->status;
 }
 
-const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server)
+const rbt_job_shard *rbt_engine_job_shard(const rbt_engine *engine, uint32_t server)
 {
     const struct rbt_service_party *service = &engine->servers[server].service;
     const uint64_t job = engine->processes[0].member.machine.plan.job;
@@ -192,8 +192,8 @@ const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server)
 
 static rbt_shard *shard_of(const rbt_engine *engine, uint32_t server)
 {
-    const rbt_host *host = rbt_engine_host(engine, server);
-    return host == NULL ? NULL : rbt_host_shard(host);
+    const rbt_job_shard *job_shard = rbt_engine_job_shard(engine, server);
+    return job_shard == NULL ? NULL : rbt_job_shard_shard(job_shard);
 }
 
 /* Every process opens the table, or begins the run, at the shard. */

@@ -170,7 +170,7 @@ void rbt_engine_run_until(rbt_engine *engine, bool (*is_done)(const void *argume
                           const void *argument);
 
 /* The job's part of a server's shard, or NULL. */
-const rbt_host *rbt_engine_host(const rbt_engine *engine, uint32_t server);
+const rbt_job_shard *rbt_engine_job_shard(const rbt_engine *engine, uint32_t server);
 
 /* --- serving.c ------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include "sim/inspect.h"
 
 #include "base/assert.h"
-#include "proto/desk.h"
+#include "proto/job_shard_parts.h"
 #include "sim/engine.h"
 #include "store/shard_state.h"
 
@@ -15,14 +15,14 @@ void rbt_inspect_event(const rbt_simulation *simulation, struct rbt_inspect_even
 rbt_shard *rbt_inspect_shard(rbt_simulation *simulation, uint32_t server)
 {
     RBT_ASSERT(server < simulation->engine->options.shard_count);
-    const rbt_host *host = rbt_engine_host(simulation->engine, server);
-    return host == NULL ? NULL : rbt_host_shard(host);
+    const rbt_job_shard *job_shard = rbt_engine_job_shard(simulation->engine, server);
+    return job_shard == NULL ? NULL : rbt_job_shard_shard(job_shard);
 }
 
-static void add_request(struct rbt_inspect_kept *kept, const struct rbt_desk_request *request)
+static void add_request(struct rbt_inspect_kept *kept, const struct rbt_job_request *request)
 {
     const int64_t need = request->is_scan ? request->scan.need : request->pull.need;
-    if (request->guest == NULL) {
+    if (request->session == NULL) {
         return;
     }
     kept->requests++;
@@ -36,31 +36,31 @@ void rbt_inspect_kept(const rbt_simulation *simulation, uint32_t server,
                       struct rbt_inspect_kept *kept)
 {
     RBT_ASSERT(server < simulation->engine->options.shard_count);
-    const rbt_host *host = rbt_engine_host(simulation->engine, server);
+    const rbt_job_shard *job_shard = rbt_engine_job_shard(simulation->engine, server);
     *kept = (struct rbt_inspect_kept){.need = RBT_CLOCK_GONE};
-    if (host == NULL) {
+    if (job_shard == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < host->slot_room; i++) {
-        add_request(kept, &host->slots[i]);
+    for (uint32_t i = 0; i < job_shard->slot_room; i++) {
+        add_request(kept, &job_shard->slots[i]);
     }
-    for (size_t i = 0; i < host->queue_count; i++) {
-        add_request(kept, &host->queue[i]);
+    for (size_t i = 0; i < job_shard->queue_count; i++) {
+        add_request(kept, &job_shard->queue[i]);
     }
-    kept->slots = host->parked_count;
-    kept->keys = host->waiting_keys;
-    kept->lists = host->lists.count;
-    for (uint32_t i = 0; i < host->lists.count; i++) {
-        kept->lists_idle += host->lists.lists[i]->references == 1;
+    kept->slots = job_shard->parked_count;
+    kept->keys = job_shard->waiting_keys;
+    kept->lists = job_shard->lists.count;
+    for (uint32_t i = 0; i < job_shard->lists.count; i++) {
+        kept->lists_idle += job_shard->lists.lists[i]->references == 1;
     }
 }
 
 size_t rbt_inspect_copies(const rbt_simulation *simulation, uint32_t server)
 {
-    const rbt_host *host = rbt_engine_host(simulation->engine, server);
+    const rbt_job_shard *job_shard = rbt_engine_job_shard(simulation->engine, server);
     size_t count = 0;
-    for (uint32_t i = 0; host != NULL && i < host->shard->table_count; i++) {
-        const struct rbt_shard_state *table = &host->shard->tables[i];
+    for (uint32_t i = 0; job_shard != NULL && i < job_shard->shard->table_count; i++) {
+        const struct rbt_shard_state *table = &job_shard->shard->tables[i];
         count += table->outgoing == NULL ? 0 : rbt_outgoing_copies(table->outgoing);
         count += table->early == NULL ? 0 : rbt_early_readers(table->early);
     }

@@ -1,6 +1,6 @@
-/* proto/host_early_test.c - rows before their time at a host: which are sent, how many the budget
- * lets pass, and who is refused. */
-#include "proto/host_rig.h"
+/* proto/job_shard_early_test.c - rows before their time at a job shard: which are sent, how many
+ * the budget lets pass, and who is refused. */
+#include "proto/job_shard_rig.h"
 
 enum { WIDE = 2000, ROW_BYTES = WIDE * 4 + 8, GRANT_ROWS = 8, RATE = 2000000 };
 
@@ -169,7 +169,7 @@ static void test_neighbours_have_no_budget(void **state)
     uint64_t keys[KEYS];
     begin_with(f, "oldest", 1000);
     push_all(f);
-    f->ears[1].guest.is_near = true;
+    f->ears[1].session.is_near = true;
     assert_int_equal(read_early(f, 1, 100, keys), KEYS);
 }
 

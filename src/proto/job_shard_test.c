@@ -1,5 +1,5 @@
-/* proto/host_test.c - what a host sends is what a shard says that is used directly. */
-#include "proto/host_rig.h"
+/* proto/job_shard_test.c - what a job shard sends is what a shard says that is used directly. */
+#include "proto/job_shard_rig.h"
 
 static void test_dense_rows_are_the_shards(void **state)
 {
@@ -9,7 +9,7 @@ static void test_dense_rows_are_the_shards(void **state)
     for (int64_t clock = 0; clock < 5; clock++) {
         for (uint32_t worker = 0; worker < 2; worker++) {
             push_dense(f, worker, (uint64_t)clock + 1, clock, true);
-            rbt_host_settle(f->host, &f->ears[worker].guest);
+            rbt_job_shard_settle(f->job_shard, &f->ears[worker].session);
             assert_int_equal(hear_ack(&f->ears[worker], 0).arrived, clock + 1);
         }
         const uint64_t *keys = some_keys(0, 2);
@@ -23,7 +23,7 @@ static void test_dense_rows_are_the_shards(void **state)
         assert_false(answer.was_parked);
         expect_rows(f, some_keys(0, 2), &view);
     }
-    rbt_host_settle(f->host, &f->ears[0].guest);
+    rbt_job_shard_settle(f->job_shard, &f->ears[0].session);
     assert_silent(f); /* nothing is owed twice */
 }
 
@@ -83,19 +83,19 @@ static void test_what_comes_twice_is_acknowledged_twice(void **state)
     begin(f, 1);
     push_dense(f, 0, 1, 0, true);
     for (int times = 0; times < 2; times++) {
-        rbt_host_settle(f->host, &f->ears[0].guest);
+        rbt_job_shard_settle(f->job_shard, &f->ears[0].session);
         assert_int_equal(hear_ack(&f->ears[0], 0).arrived, 1);
         assert_ok(deliver(f, 0)); /* the same message */
     }
     assert_silent(f);
 }
 
-/* Requests and lists of guests that have gone take up nothing, however many come and go. */
-static void test_guests_come_and_go(void **state)
+/* Requests and lists of sessions that have gone take up nothing, however many come and go. */
+static void test_sessions_come_and_go(void **state)
 {
     enum { MANY = 1 << 22, TIMES = 33 }; /* more keys than may wait, all together */
     struct fixture *f = *state;
-    struct rbt_guest *guest = &f->ears[0].guest;
+    struct rbt_session *session = &f->ears[0].session;
     uint64_t *keys = test_calloc(MANY, sizeof *keys);
     size_t live = 0;
     begin(f, 1);
@@ -108,7 +108,7 @@ static void test_guests_come_and_go(void **state)
         assert_ok(deliver(f, 0));
         make_list(f, 0, keys + i, KEYS);
         assert_ok(deliver(f, 0));
-        rbt_host_forget(f->host, guest);
+        rbt_job_shard_forget(f->job_shard, session);
         live = i == 0 ? rbt_alloc_live() : live;
     }
     assert_int_equal(rbt_alloc_live(), live);
@@ -147,7 +147,7 @@ static void test_named_lists(void **state)
     make_list(f, 1, keys, KEYS);
     f->message[RBT_FRAME_HEADER + 8] ^= 1; /* its name */
     assert_fails(deliver(f, 1), RBT_E_PROTOCOL, "does not match the name");
-    rbt_host_forget(f->host, &f->ears[0].guest);
+    rbt_job_shard_forget(f->job_shard, &f->ears[0].session);
     asked.count++;
     make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 1}, &asked);
     assert_fails(deliver(f, 0), RBT_E_NOTFOUND, "named before it was sent");
@@ -225,13 +225,13 @@ static void test_parked_reads(void **state)
     }
     assert_int_equal(hear_rows(&f->ears[1], 77, &view).scan_count, 2 * KEYS);
     assert_int_equal(view.count, 5);
-    rbt_host_settle(f->host, &f->ears[1].guest);
+    rbt_job_shard_settle(f->job_shard, &f->ears[1].session);
     assert_silent(f); /* the answers have acknowledged */
     push_dense(f, 1, 2, 1, true);
     push_dense(f, 0, 2, 1, true);
     assert_int_equal(f->ears[1].count, 501);
     f->ears[1].next = 501;
-    rbt_host_settle(f->host, &f->ears[0].guest);
+    rbt_job_shard_settle(f->job_shard, &f->ears[0].session);
     assert_int_equal(hear_ack(&f->ears[0], 0).arrived, 2);
 }
 
@@ -269,7 +269,7 @@ static void test_forgotten_while_it_waits(void **state)
         make_pull(f, 1, i, (struct rbt_wire_pull){.need = 1}, &asked);
         assert_ok(deliver(f, 1));
     }
-    rbt_host_forget(f->host, &f->ears[1].guest);
+    rbt_job_shard_forget(f->job_shard, &f->ears[1].session);
     push_dense(f, 0, 1, 0, true);
     push_dense(f, 1, 1, 0, true);
     assert_silent(f);
@@ -299,7 +299,7 @@ static void test_leaving(void **state)
     struct rbt_frame frame;
     (void)hear_next(&f->ears[0], RBT_FRAME_DONE, &frame);
     assert_int_equal(frame.flags, RBT_FRAME_HAS_LEFT);
-    rbt_host_settle(f->host, &f->ears[0].guest);
+    rbt_job_shard_settle(f->job_shard, &f->ears[0].session);
     assert_int_equal(hear_ack(&f->ears[0], RBT_FRAME_HAS_LEFT).arrived, 1);
     const struct rbt_wire_push push = {.clock = 1, .marker = 2};
     make_push(f, 0, 2, push, NULL);
@@ -313,7 +313,7 @@ static void test_leaving(void **state)
 
 static void reset(struct fixture *f, uint32_t from, uint64_t run)
 {
-    make_empty(f, RBT_FRAME_RESET, f->ears[from].guest.worker, run);
+    make_empty(f, RBT_FRAME_RESET, f->ears[from].session.worker, run);
 }
 
 static void test_runs(void **state)
@@ -344,7 +344,7 @@ static void test_runs(void **state)
     assert_int_equal(hear_done(&f->ears[2]).news.floor, 0);
     make_push(f, 0, 1, push, NULL); /* counts from 1 again */
     assert_ok(deliver(f, 0));
-    assert_int_equal(rbt_host_news(f->host, 0).arrived, 1);
+    assert_int_equal(rbt_job_shard_news(f->job_shard, 0).arrived, 1);
 }
 
 /* --- Long rows ------------------------------------------------------------------------------- */
@@ -423,7 +423,7 @@ static void test_long_rows_on_their_way_do_not_change(void **state)
     expect_long(f, 0, 16);
     push_long(f, 0, 3, 100);
     expect_long(f, 0, 16);
-    f->ears[0].guest.is_near = true; /* it keeps answers for as long as it likes */
+    f->ears[0].session.is_near = true; /* it keeps answers for as long as it likes */
     pull_long(f, 0);
     assert_null(f->ears[0].heard[f->ears[0].count - 1]->tail);
     expect_long(f, 0, 116);
@@ -444,10 +444,10 @@ static void test_long_rows_on_their_way_outlive_the_job(void **state)
     const struct rbt_block *block = f->ears[0].heard[f->ears[0].count - 1];
     const char *rows = block->tail; /* of the shard */
     assert_non_null(rows);
-    rbt_host_destroy(f->host);
-    const struct rbt_host_options next = {
+    rbt_job_shard_destroy(f->job_shard);
+    const struct rbt_job_shard_options next = {
         .job = 6, .worker_count = 2, .table_max = 4, .shards_here = 2};
-    assert_ok(rbt_host_create(&next, &f->host));
+    assert_ok(rbt_job_shard_create(&next, &f->job_shard));
     assert_ptr_not_equal(block->tail, rows);
     expect_long(f, 0, 6);
 }
@@ -501,7 +501,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sparse_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_comes_twice_is_acknowledged_twice, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(test_guests_come_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sessions_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_named_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_several_batches_of_one_table, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_batches, setup, teardown),

@@ -1,6 +1,6 @@
-/* proto/host_rules_test.c - tables with a rule at a host: what updates and reads must say, what is
- * answered, and who is refused. */
-#include "proto/host_rig.h"
+/* proto/job_shard_rules_test.c - tables with a rule at a job shard: what updates and reads must
+ * say, what is answered, and who is refused. */
+#include "proto/job_shard_rig.h"
 
 static struct rbt_spec table_with(const char *rule)
 {

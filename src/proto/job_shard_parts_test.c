@@ -1,6 +1,6 @@
-/* proto/desk_test.c - whatever makes no sense is refused, without harm: numbers that are wrong,
- * far or huge, tables that do not fit, messages that end too early. */
-#include "proto/host_rig.h"
+/* proto/job_shard_parts_test.c - whatever makes no sense is refused, without harm: numbers that are
+ * wrong, far or huge, tables that do not fit, messages that end too early. */
+#include "proto/job_shard_rig.h"
 
 static void test_tables(void **state)
 {
@@ -130,7 +130,7 @@ static void test_wrong_numbers(void **state)
     assert_int_equal(deliver(f, 0), RBT_E_PROTOCOL);
     make_empty(f, RBT_FRAME_WELCOME, 0, 1);
     assert_int_equal(deliver(f, 0), RBT_E_PROTOCOL);
-    assert_int_equal(rbt_host_news(f->host, 0).arrived, 1);
+    assert_int_equal(rbt_job_shard_news(f->job_shard, 0).arrived, 1);
 }
 
 /* Clocks may jump as far as they like. */
@@ -142,7 +142,7 @@ static void test_far_clocks(void **state)
     push_dense(f, 0, 1, far, true);
     push_dense(f, 1, 1, 0, false);
     push_dense(f, 1, 2, RBT_CLOCK_GONE - 2, true);
-    assert_int_equal(rbt_host_news(f->host, 0).floor, far + 1);
+    assert_int_equal(rbt_job_shard_news(f->job_shard, 0).floor, far + 1);
     make_scan(
         f, 0,
         (struct rbt_wire_scan){.need = far, .range_last = UINT64_MAX, .capacity = UINT64_MAX});
@@ -162,9 +162,9 @@ static void test_huge_lists(void **state)
     make_list(f, 0, some_keys(0, 1), KEYS); /* a run */
     const uint32_t count = RBT_WIRE_COUNT_MAX;
     memcpy(f->message + RBT_FRAME_HEADER + 4, &count, sizeof count);
-    f->ears[0].guest.list_keys = 1; /* there is something else */
+    f->ears[0].session.list_keys = 1; /* there is something else */
     assert_fails(deliver(f, 0), RBT_E_PROTOCOL, "keys in all");
-    f->ears[0].guest.list_keys = 0;
+    f->ears[0].session.list_keys = 0;
     const struct rbt_wire_rows asked = dense_rows(some_keys(0, 1), NULL, KEYS);
     make_pull(f, 0, 1, (struct rbt_wire_pull){.need = 0}, &asked);
     memcpy(f->message + RBT_WIRE_PULL_BYTES + 4, &count, sizeof count);
@@ -211,9 +211,9 @@ static void test_truncation(void **state)
             char *body = test_malloc(cut + 8);
             memcpy(body, f->message + RBT_FRAME_HEADER, cut);
             f->frame.length = cut;
-            assert_int_equal(
-                rbt_host_receive(f->host, &f->ears[0].guest, &f->frame, body, host_time),
-                RBT_E_PROTOCOL);
+            assert_int_equal(rbt_job_shard_receive(f->job_shard, &f->ears[0].session, &f->frame,
+                                                   body, host_time),
+                             RBT_E_PROTOCOL);
             test_free(body);
         }
         memset(f->message + RBT_FRAME_HEADER + length, 0, 8);
@@ -222,7 +222,7 @@ static void test_truncation(void **state)
         f->frame.length = length;
     }
     assert_silent(f);
-    assert_int_equal(rbt_host_news(f->host, 0).arrived, 0);
+    assert_int_equal(rbt_job_shard_news(f->job_shard, 0).arrived, 0);
 }
 
 int main(void)

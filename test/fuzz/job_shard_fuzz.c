@@ -1,5 +1,5 @@
-/* test/fuzz/host_fuzz.c - a shard's host survives whatever two workers, their process and a reader
- * send to it.
+/* test/fuzz/job_shard_fuzz.c - a shard's job shard survives whatever two workers, their process and
+ * a reader send to it.
  *
  * An input is a recipe, not a message: it makes a conversation of mostly valid messages, follows
  * what has arrived so that they stay valid, and damages some of them. Who is refused is forgotten
@@ -18,14 +18,14 @@
 #include "fuzz/large.h"
 #include "fuzz/script.h"
 #include "policy/filter/chain.h"
-#include "proto/host.h"
+#include "proto/job_shard.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     FRAMES = 150,
     WORKERS = 2,
-    GUESTS = 4, /* the workers, their process, a reader */
+    SESSIONS = 4, /* the workers, their process, a reader */
     TABLES = 4,
     ROOM = 1 << 14,
     KEYS_MAX = 40,
@@ -41,8 +41,8 @@ struct recipe {
 
 struct talk {
     struct recipe recipe;
-    rbt_host *host;
-    struct rbt_guest guests[GUESTS];
+    rbt_job_shard *job_shard;
+    struct rbt_session sessions[SESSIONS];
     int64_t clocks[WORKERS];
     uint64_t run;
     bool cuts_ranges;     /* of its updates */
@@ -81,12 +81,12 @@ static void hear(void *context, struct rbt_block *block)
     talk->heard += block->bytes;
 }
 
-static void connect_guest(struct talk *talk, uint32_t who)
+static void connect_session(struct talk *talk, uint32_t who)
 {
-    talk->guests[who] = (struct rbt_guest){.worker = who < WORKERS ? who : RBT_FRAME_NOBODY,
-                                           .is_reader = who == GUESTS - 1,
-                                           .send = hear,
-                                           .context = talk};
+    talk->sessions[who] = (struct rbt_session){.worker = who < WORKERS ? who : RBT_FRAME_NOBODY,
+                                               .is_reader = who == SESSIONS - 1,
+                                               .send = hear,
+                                               .context = talk};
 }
 
 /* --- Messages -------------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static struct rbt_frame put_push(struct talk *talk, uint32_t who)
         filter_rows(talk, &rows);
         talk->bytes += rbt_wire_rows_put(message + talk->bytes, &rows, NULL);
     }
-    const uint64_t arrived = rbt_host_news(talk->host, worker).arrived;
+    const uint64_t arrived = rbt_job_shard_news(talk->job_shard, worker).arrived;
     return (struct rbt_frame){.kind = RBT_FRAME_PUSH,
                               .worker = worker,
                               .id = below(talk, 8) == 0 ? arrived : arrived + 1};
@@ -215,11 +215,11 @@ static struct rbt_frame put_push(struct talk *talk, uint32_t who)
 
 static struct rbt_frame put_read(struct talk *talk, uint32_t who)
 {
-    const int64_t floor = rbt_host_news(talk->host, 0).floor;
+    const int64_t floor = rbt_job_shard_news(talk->job_shard, 0).floor;
     const int64_t prefetch = (int64_t)below(talk, 4) - 2;
-    const int64_t need = floor == RBT_CLOCK_GONE || who == GUESTS - 1 ? 0 : floor + prefetch;
+    const int64_t need = floor == RBT_CLOCK_GONE || who == SESSIONS - 1 ? 0 : floor + prefetch;
     const uint32_t table = (uint32_t)below(talk, TABLES - 1);
-    const struct rbt_frame frame = {.worker = talk->guests[who].worker, .id = below(talk, 1000)};
+    const struct rbt_frame frame = {.worker = talk->sessions[who].worker, .id = below(talk, 1000)};
     if (below(talk, 4) == 0) {
         const struct rbt_wire_scan scan = {.need = need,
                                            .table = table % 2 == 0 ? table : 0,
@@ -265,12 +265,12 @@ static struct rbt_frame put_list(struct talk *talk)
 static struct rbt_frame put_table(struct talk *talk, uint32_t who)
 {
     struct rbt_spec table = draw_table(talk, (uint32_t)below(talk, TABLES));
-    table.must_exist = who == GUESTS - 1;
+    table.must_exist = who == SESSIONS - 1;
     talk->bytes = rbt_wire_put_table(message, &table);
     return (struct rbt_frame){.kind = RBT_FRAME_TABLE, .worker = RBT_FRAME_NOBODY, .id = 1};
 }
 
-/* Any message, most of them what this guest may say. */
+/* Any message, most of them what this session may say. */
 static struct rbt_frame build(struct talk *talk, uint32_t who)
 {
     const uint64_t what = below(talk, 32);
@@ -294,7 +294,7 @@ static struct rbt_frame build(struct talk *talk, uint32_t who)
     if (what == 29) {
         return (struct rbt_frame){.kind = RBT_FRAME_LEAVE,
                                   .worker = worker,
-                                  .id = rbt_host_news(talk->host, worker).arrived + 1};
+                                  .id = rbt_job_shard_news(talk->job_shard, worker).arrived + 1};
     }
     return (struct rbt_frame){
         .kind = RBT_FRAME_RESET, .worker = RBT_FRAME_NOBODY, .id = talk->run + below(talk, 2)};
@@ -335,7 +335,7 @@ static void damage(struct talk *talk, struct rbt_frame *frame)
 
 /* --- Conversation ---------------------------------------------------------------------------- */
 
-/* One message of a guest, in a block of its own, whose end a sanitizer guards. */
+/* One message of a session, in a block of its own, whose end a sanitizer guards. */
 static void send(struct talk *talk, uint32_t who, const struct rbt_frame *header)
 {
     struct rbt_frame frame = *header;
@@ -346,14 +346,14 @@ static void send(struct talk *talk, uint32_t who, const struct rbt_frame *header
     frame.length = (uint32_t)length;
     if (!large_message(&frame, (struct rbt_wire_cursor){body, body + length})) {
         const rbt_status st =
-            rbt_host_receive(talk->host, &talk->guests[who], &frame, body, ++talk->now);
+            rbt_job_shard_receive(talk->job_shard, &talk->sessions[who], &frame, body, ++talk->now);
         if (st == RBT_OK && frame.kind == RBT_FRAME_RESET && frame.id > talk->run) {
             talk->run = frame.id;
             memset(talk->clocks, 0, sizeof talk->clocks);
         }
         if (st != RBT_OK) {
-            rbt_host_forget(talk->host, &talk->guests[who]);
-            connect_guest(talk, who);
+            rbt_job_shard_forget(talk->job_shard, &talk->sessions[who]);
+            connect_session(talk, who);
         }
     }
     rbt_free(body);
@@ -427,9 +427,9 @@ static void send_input(struct talk *talk, struct script script)
             prepare(talk, &frame);
             memcpy(message + RBT_FRAME_HEADER, frame.body, frame.head.length);
             talk->bytes = RBT_FRAME_HEADER + frame.head.length;
-            frame.head.worker = talk->guests[who].worker;
+            frame.head.worker = talk->sessions[who].worker;
             if (is_update && !is_process && frame.head.id % 8 != 7) {
-                frame.head.id = rbt_host_news(talk->host, who).arrived + 1;
+                frame.head.id = rbt_job_shard_news(talk->job_shard, who).arrived + 1;
             }
             send(talk, who, &frame.head);
         }
@@ -465,7 +465,7 @@ static void converse(struct talk *talk)
     talk->cuts_ranges = below(talk, 8) == 0;
     const uint64_t rate = 2 + below(talk, 40);
     for (unsigned i = 0; i < FRAMES; i++) {
-        const uint32_t who = (uint32_t)below(talk, 8) % 5 % GUESTS;
+        const uint32_t who = (uint32_t)below(talk, 8) % 5 % SESSIONS;
         struct rbt_frame frame = build(talk, who);
         for (uint64_t damages = below(talk, rate) == 0 ? 1 + below(talk, 3) : 0; damages > 0;
              damages--) {
@@ -473,11 +473,11 @@ static void converse(struct talk *talk)
         }
         send(talk, who, &frame);
         if (below(talk, 4) == 0) {
-            rbt_host_settle(talk->host, &talk->guests[who]);
+            rbt_job_shard_settle(talk->job_shard, &talk->sessions[who]);
         }
         if (below(talk, 50) == 0) {
-            rbt_host_forget(talk->host, &talk->guests[who]);
-            connect_guest(talk, who);
+            rbt_job_shard_forget(talk->job_shard, &talk->sessions[who]);
+            connect_session(talk, who);
         }
     }
 }
@@ -490,23 +490,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         seed = seed << 8 | *talk.recipe.at++;
     }
     rbt_rng_init(&talk.recipe.rng, seed, 0, 0);
-    const struct rbt_host_options options = {.worker_count = WORKERS, .table_max = TABLES};
-    RBT_ASSERT(rbt_host_create(&options, &talk.host) == RBT_OK);
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        connect_guest(&talk, i);
+    const struct rbt_job_shard_options options = {.worker_count = WORKERS, .table_max = TABLES};
+    RBT_ASSERT(rbt_job_shard_create(&options, &talk.job_shard) == RBT_OK);
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        connect_session(&talk, i);
     }
     if (script_is_frames(data, size)) {
         send_input(&talk, script_begin(data, size));
     } else {
         converse(&talk);
     }
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        rbt_host_forget(talk.host, &talk.guests[i]);
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        rbt_job_shard_forget(talk.job_shard, &talk.sessions[i]);
     }
     for (uint32_t i = 0; i < TABLES; i++) {
         rbt_chain_destroy(talk.chains[i]);
     }
-    rbt_host_destroy(talk.host);
+    rbt_job_shard_destroy(talk.job_shard);
     rbt_block_trim();
     RBT_ASSERT(rbt_alloc_live() == 0);
     return 0;

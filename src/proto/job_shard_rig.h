@@ -1,7 +1,7 @@
-/* proto/host_rig.h - for tests: a host that is handed messages, what it says to whom, and a shard
- * that is used directly, to compare. Threads: the test's. */
-#ifndef RUBATO_PROTO_HOST_RIG_H
-#define RUBATO_PROTO_HOST_RIG_H
+/* proto/job_shard_rig.h - for tests: a job shard that is handed messages, what it says to whom, and
+ * a shard that is used directly, to compare. Threads: the test's. */
+#ifndef RUBATO_PROTO_JOB_SHARD_RIG_H
+#define RUBATO_PROTO_JOB_SHARD_RIG_H
 
 #include "base/test.h"
 
@@ -10,24 +10,24 @@
 #include "base/alloc.h"
 #include "core/gate.h"
 #include "core/shard_event.h"
-#include "proto/host.h"
+#include "proto/job_shard.h"
 #include "store/shard.h"
 
-enum { GUESTS = 4, HEARD_MAX = 4096, ROOM = 1 << 17, KEYS = 20 };
+enum { SESSIONS = 4, HEARD_MAX = 4096, ROOM = 1 << 17, KEYS = 20 };
 
 /* A connection, and what it has heard. */
 struct ear {
-    struct rbt_guest guest;
+    struct rbt_session session;
     struct rbt_block *heard[HEARD_MAX];
     uint32_t count;
     uint32_t next; /* that was not looked at */
 };
 
 struct fixture {
-    rbt_host *host;
-    rbt_shard *shard; /* the same, without a host */
+    rbt_job_shard *job_shard;
+    rbt_shard *shard; /* the same, without a job shard */
     struct rbt_shard_effect effects[65];
-    struct ear ears[GUESTS]; /* workers 0 and 1, a process, a reader */
+    struct ear ears[SESSIONS]; /* workers 0 and 1, a process, a reader */
     _Alignas(8) char message[ROOM];
     struct rbt_frame frame;
 };
@@ -40,22 +40,22 @@ static inline void hear(void *context, struct rbt_block *block)
     ear->heard[ear->count++] = block;
 }
 
-static rbt_time host_time; /* the host's, which goes when the test says so */
+static rbt_time host_time; /* the job shard's, which goes when the test says so */
 
 static inline int setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    const struct rbt_host_options options = {
+    const struct rbt_job_shard_options options = {
         .job = 5, .worker_count = 2, .table_max = 4, .shards_here = 2};
     host_time = 0;
     const struct rbt_shard_options shard = {.worker_count = 2, .table_max = 4, .parked_max = 64};
-    assert_ok(rbt_host_create(&options, &f->host));
+    assert_ok(rbt_job_shard_create(&options, &f->job_shard));
     assert_ok(rbt_shard_create(&shard, &f->shard));
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        f->ears[i].guest = (struct rbt_guest){.worker = i < 2 ? i : RBT_FRAME_NOBODY,
-                                              .is_reader = i == 3,
-                                              .send = hear,
-                                              .context = &f->ears[i]};
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        f->ears[i].session = (struct rbt_session){.worker = i < 2 ? i : RBT_FRAME_NOBODY,
+                                                  .is_reader = i == 3,
+                                                  .send = hear,
+                                                  .context = &f->ears[i]};
     }
     *state = f;
     return 0;
@@ -64,13 +64,13 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     struct fixture *f = *state;
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        rbt_host_forget(f->host, &f->ears[i].guest);
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        rbt_job_shard_forget(f->job_shard, &f->ears[i].session);
         for (uint32_t k = 0; k < f->ears[i].count; k++) {
             rbt_block_unref(f->ears[i].heard[k]);
         }
     }
-    rbt_host_destroy(f->host);
+    rbt_job_shard_destroy(f->job_shard);
     rbt_shard_destroy(f->shard);
     test_free(f);
     rbt_block_trim();
@@ -88,8 +88,8 @@ static inline void finish(struct fixture *f, uint16_t kind, uint32_t worker, uin
 
 static inline rbt_status deliver(struct fixture *f, uint32_t from)
 {
-    return rbt_host_receive(f->host, &f->ears[from].guest, &f->frame, f->message + RBT_FRAME_HEADER,
-                            host_time);
+    return rbt_job_shard_receive(f->job_shard, &f->ears[from].session, &f->frame,
+                                 f->message + RBT_FRAME_HEADER, host_time);
 }
 
 static inline struct rbt_spec table_of(uint32_t number, rbt_layout layout, int64_t staleness)
@@ -166,7 +166,7 @@ static inline void make_list(struct fixture *f, uint32_t worker, const uint64_t 
            RBT_WIRE_LIST_BYTES + rbt_wire_rows_put(f->message + RBT_WIRE_LIST_BYTES, &rows, NULL));
 }
 
-/* The next message that a guest has heard, which must be there. */
+/* The next message that a session has heard, which must be there. */
 static inline struct rbt_wire_cursor hear_next(struct ear *ear, uint16_t kind,
                                                struct rbt_frame *frame)
 {
@@ -213,7 +213,7 @@ static inline struct rbt_wire_answer hear_rows(struct ear *ear, uint64_t id,
 
 static inline void assert_silent(const struct fixture *f)
 {
-    for (uint32_t i = 0; i < GUESTS; i++) {
+    for (uint32_t i = 0; i < SESSIONS; i++) {
         assert_int_equal(f->ears[i].next, f->ears[i].count);
     }
 }
@@ -272,7 +272,7 @@ static inline void leave(struct fixture *f, uint32_t worker)
     assert_ok(deliver(f, worker));
 }
 
-/* What the shard without a host has for these keys. */
+/* What the shard without a job shard has for these keys. */
 static inline void expect_rows(struct fixture *f, const uint64_t *keys,
                                const struct rbt_wire_view *view)
 {
