@@ -180,6 +180,10 @@ static void tick(struct talk *talk, rbt_time time)
     talk->now += time;
     rbt_caller_tick(&talk->caller, talk->now);
     perform(talk);
+    if (rbt_caller_deadline(&talk->caller) <= talk->now) {
+        rbt_caller_tick(&talk->caller, talk->now); /* one that fell silent is replaced at once */
+        perform(talk);
+    }
     RBT_ASSERT(rbt_caller_deadline(&talk->caller) > talk->now);
     finish(talk);
 }
